@@ -1,0 +1,2 @@
+//! The `systole` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Small real models on the public API.
