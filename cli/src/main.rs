@@ -1,2 +1,33 @@
 //! The `systole` command.
-fn main() {}
+//!
+//! docs/cli.md is its manual. Exit status: 0, 1 where something failed, 2 where the command line is wrong, 130 where
+//! the user interrupted.
+
+mod args;
+mod devices;
+mod measurement;
+mod outcome;
+mod output;
+mod plot;
+mod progress;
+mod report;
+mod run;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Command};
+
+fn main() -> ExitCode {
+    let done = match Args::parse().command {
+        None => run::demonstrate(),
+        Some(Command::Run(args)) => run::run(&args),
+        Some(Command::Devices) => devices::list(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

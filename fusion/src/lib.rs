@@ -12,3 +12,4 @@
 
 pub mod infer;
 pub mod ir;
+pub mod text;

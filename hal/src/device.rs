@@ -1,7 +1,13 @@
 //! The traits of the contract and the plain data they exchange.
+//!
+//! [`Device`], [`Buffer`] and [`Executable`] have `Any` as a supertrait: a backend finds its own types again with
+//! `(&*buffer as &dyn Any).downcast_ref()`. Who belongs to whom is told by [`DeviceId`], so that a layer above
+//! ([`crate::Validated`]) can check it without knowing the backend.
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -19,11 +25,25 @@ pub type ExecutableRef = Arc<dyn Executable>;
 /// A shared event.
 pub type EventRef = Arc<dyn Event>;
 
+/// Identity of an open device, never used twice in a process.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct DeviceId(u64);
+
+impl DeviceId {
+    /// An identity that no device has yet; backends call this once per device opened.
+    pub fn fresh() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        DeviceId(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 /// Which family a device belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum BackendKind {
     /// The CPU simulator.
     Simulator,
+    /// The device that computes nothing ([`crate::null`]).
+    Null,
 }
 
 /// What a device is and can do; fixed for its life.
@@ -46,7 +66,7 @@ pub struct Capabilities {
 /// Memory of a device, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MemoryStats {
-    /// Held by live buffers and submitted launches.
+    /// Held by live buffers, those of launches still queued included.
     pub in_use: u64,
     /// Largest `in_use` so far.
     pub peak: u64,
@@ -63,6 +83,8 @@ pub struct Counters {
     pub compiles: u64,
     /// Programs taken from the queue and run.
     pub launches: u64,
+    /// Outputs that took over the memory of a donated argument.
+    pub in_place: u64,
     /// Time spent inside programs; zero unless the device was opened with kernel timing.
     pub busy: Duration,
 }
@@ -108,7 +130,10 @@ pub struct Execution {
 }
 
 /// A device.
-pub trait Device: Send + Sync + Debug {
+pub trait Device: Any + Send + Sync + Debug {
+    /// Which device this is.
+    fn id(&self) -> DeviceId;
+
     /// What the device is.
     fn capabilities(&self) -> &Capabilities;
 
@@ -121,26 +146,29 @@ pub trait Device: Send + Sync + Debug {
     /// Waits for `buffer` and copies it to `bytes`.
     ///
     /// # Errors
-    /// The first cause, if the buffer's value failed (H4); device lost; `bytes` of another length.
+    /// The first cause, if the buffer's value failed (H4); device lost; `bytes` of another length; a donated buffer.
     fn download(&self, buffer: &BufferRef, bytes: &mut [u8]) -> Result<(), HalError>;
 
-    /// Compiles a program.
+    /// Compiles a program, on the calling thread. May be called from several threads at once.
     ///
     /// # Errors
-    /// The program is invalid or the device cannot run it.
+    /// The program is invalid, the device cannot run it, or the device is lost.
     fn compile(&self, program: Program) -> Result<ExecutableRef, HalError>;
 
-    /// Submits an execution; never waits for earlier ones (H11).
+    /// Submits an execution; never waits for earlier ones (H11). A buffer argument may have been made with another
+    /// shape of the same dtype and element count than the program reads it under.
     ///
     /// # Errors
     /// Out of memory (nothing was submitted; donated arguments are consumed all the same), device lost, arguments that
-    /// do not fit the program. Failures while running come through the outputs and the event.
+    /// do not fit the program (nothing happened at all). Failures while running come through the outputs and the event.
     fn execute(&self, executable: &ExecutableRef, launch: Launch<'_>) -> Result<Execution, HalError>;
 
-    /// Waits until everything submitted so far has completed; gives the first error that no event reported.
+    /// Waits until everything submitted so far has completed. Gives the earliest failure that nobody has been told of:
+    /// a failure counts as told once an event wait, a download or an earlier `synchronize` returned it, be it through
+    /// the launch that failed or through one that it poisoned. Others stay for the next call, one each.
     ///
     /// # Errors
-    /// Device lost.
+    /// The failure; device lost.
     fn synchronize(&self) -> Result<(), HalError>;
 
     /// Memory, in submission order (H12).
@@ -148,32 +176,36 @@ pub trait Device: Send + Sync + Debug {
 
     /// What the device has done so far.
     fn counters(&self) -> Counters;
-
-    /// For downcasts to a backend's own type.
-    fn as_any(&self) -> &dyn std::any::Any;
 }
 
-/// A device buffer. Immutable once ready (H1); dropping it gives the memory back without blocking (H9).
-pub trait Buffer: Send + Sync + Debug {
+/// A device buffer. Immutable once ready (H1); dropping it gives the memory back without blocking (H9), also after its
+/// device has been dropped.
+pub trait Buffer: Any + Send + Sync + Debug {
+    /// The device that it lies on.
+    fn device(&self) -> DeviceId;
     /// Type of the contents.
     fn ty(&self) -> &TensorType;
     /// Completes when the contents are there.
     fn ready(&self) -> EventRef;
-    /// For downcasts to a backend's own type.
-    fn as_any(&self) -> &dyn std::any::Any;
+    /// Whether an execution has consumed it (H2): its contents are gone.
+    fn is_donated(&self) -> bool;
 }
 
 /// A compiled program.
-pub trait Executable: Send + Sync + Debug {
-    /// Name for reports.
-    fn name(&self) -> &str;
+pub trait Executable: Any + Send + Sync + Debug {
+    /// The device that it was compiled for.
+    fn device(&self) -> DeviceId;
+    /// What it was compiled from.
+    fn program(&self) -> &Program;
     /// Equal for equal programs (H7).
     fn fingerprint(&self) -> u64;
-    /// For downcasts to a backend's own type.
-    fn as_any(&self) -> &dyn std::any::Any;
+    /// Name for reports.
+    fn name(&self) -> &str {
+        &self.program().name
+    }
 }
 
-/// Something that completes once (H3).
+/// Something that completes once (H3). It keeps no device memory alive.
 pub trait Event: Send + Sync + Debug {
     /// Whether it has completed.
     fn is_ready(&self) -> bool;

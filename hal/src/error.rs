@@ -1,4 +1,8 @@
 //! Device errors.
+//!
+//! One struct for every backend: a [kind](ErrorKind) to act on, a message to read, the [`Label`] of the launch that
+//! failed first, and the numbers of an out-of-memory. Cloning is cheap, because a poisoned value hands its error to
+//! everything that depends on it.
 
 use std::any::Any;
 use std::fmt;
@@ -68,12 +72,37 @@ pub struct HalError {
     kind: ErrorKind,
     message: Arc<str>,
     label: Label,
+    shortage: Option<Shortage>,
+}
+
+/// The numbers behind an [`ErrorKind::OutOfMemory`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Shortage {
+    /// Bytes that the call needed on top of what was held.
+    pub requested: u64,
+    /// Bytes held when it asked.
+    pub in_use: u64,
+    /// The device's limit.
+    pub limit: u64,
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shortage { requested, in_use, limit } = self;
+        write!(f, "{requested} bytes requested, {in_use} of {limit} bytes in use")
+    }
 }
 
 impl HalError {
     /// An error without a label.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        HalError { kind, message: message.into().into(), label: Label::none() }
+        HalError { kind, message: message.into().into(), label: Label::none(), shortage: None }
+    }
+
+    /// The device's memory limit would be exceeded by `what`.
+    pub fn out_of_memory(what: impl fmt::Display, shortage: Shortage) -> Self {
+        let error = HalError::new(ErrorKind::OutOfMemory, format!("{what}: {shortage}"));
+        HalError { shortage: Some(shortage), ..error }
     }
 
     /// The same error, blamed on the launch that carried `label`; an error that has one keeps it.
@@ -93,6 +122,11 @@ impl HalError {
     /// What happened, in words.
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    /// What was asked and what there was, for an [`ErrorKind::OutOfMemory`].
+    pub fn shortage(&self) -> Option<Shortage> {
+        self.shortage
     }
 
     /// Label of the launch that failed first.

@@ -6,8 +6,15 @@
 //!
 //! This crate knows nothing of traces, devices or users.
 
+pub mod contract;
 pub mod dtype;
+pub mod lanes;
+pub mod machine;
+pub mod memory;
+pub mod numerics;
+pub mod parallel;
 pub mod program;
+pub mod reduce;
 pub mod scalar;
 pub mod shape;
 pub mod simd;

@@ -13,6 +13,7 @@
 use smallvec::SmallVec;
 
 use crate::dtype::DType;
+use crate::shape::{Shape, TensorType};
 
 /// An integer known when a program is built, or given at launch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -118,6 +119,14 @@ pub struct BufferType {
     pub dtype: DType,
     /// Extents, outermost first.
     pub shape: SmallVec<[Extent; 4]>,
+}
+
+impl BufferType {
+    /// The type for one launch.
+    pub fn resolve(&self, params: &[i64]) -> TensorType {
+        // Extents are never negative: they come from shapes.
+        TensorType::new(self.dtype, self.shape.iter().map(|extent| extent.resolve(params) as usize).collect::<Shape>())
+    }
 }
 
 /// The coordinate along one buffer dimension, as a function of the domain point: `start + step · index(axis)`.

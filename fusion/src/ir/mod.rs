@@ -10,6 +10,7 @@
 pub mod attrs;
 pub mod ops;
 pub mod origin;
+pub mod region;
 pub mod trace;
 
 pub use attrs::{Attrs, DotDims, GatherDims, Literal, PadAmounts, SliceLimits};

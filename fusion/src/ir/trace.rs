@@ -175,6 +175,11 @@ impl Trace {
         &self.values[value.index()]
     }
 
+    /// A value, or `None` where the trace has none of that id.
+    pub fn value_at(&self, value: ValueId) -> Option<&Value> {
+        self.values.get(value.index())
+    }
+
     /// All values, by id.
     pub fn values(&self) -> &[Value] {
         &self.values

@@ -73,11 +73,8 @@ fn quotient(z: f64) -> f64 {
         0.153_317_213_910_957_7,
         0.146_164_522_740_621_86,
     ];
-    let mut sum = P[6];
-    let mut i = 6;
-    while i > 0 {
-        i -= 1;
-        sum = sum * z + P[i];
-    }
-    sum
+    let square = z * z;
+    let low = (P[0] + P[1] * z) + (P[2] + P[3] * z) * square;
+    let high = (P[4] + P[5] * z) + P[6] * square;
+    low + high * (square * square)
 }

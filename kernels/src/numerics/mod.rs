@@ -21,7 +21,7 @@
 //! result is wrong only where the exact value lies within 2⁻²⁹ of the middle between two `f32`, relative to their
 //! distance. Over the inputs of one function that is a handful of cases at most. Two measures leave none:
 //!
-//! * The last addition is done without error as `high + low` and rounded **to odd** ([`round_to_odd`]): a sticky last
+//! * The last addition is done without error as `high + low` and rounded **to odd** (`round_to_odd`): a sticky last
 //!   bit keeps the side of the middle on which the exact value lies, so the two roundings act as one.
 //! * The parts before it are arranged so that what is uncertain is far smaller than the last place of the sum.
 //!
@@ -29,7 +29,7 @@
 //!
 //! # NaN, zeros, infinities, subnormals
 //!
-//! Every NaN result of the public functions is the one canonical quiet NaN, [`NAN`] (only [`fma`] leaves that to its
+//! Every NaN result of the public functions is the one canonical quiet NaN, [`NAN`] (only [`fma()`] leaves that to its
 //! caller). Every subnormal `f32` is a normal `f64`, so subnormal arguments and results need no code of their own.
 //!
 //! # Where the coefficients come from

@@ -10,8 +10,10 @@ use std::fmt;
 use std::str::FromStr;
 
 mod environment;
+mod vector;
 
 pub use environment::with_default_float_environment;
+pub use vector::{OverVectors, Vectors};
 
 /// A loop that [`Isa::vectorize`] compiles per instruction set. Mark `run` and all it calls `#[inline(always)]`.
 pub trait Vectorized {

@@ -1,0 +1,118 @@
+//! The command line.
+
+use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
+use clap::{Parser, Subcommand};
+use systole::{Config, Device, Isa, Mode};
+use systole_models::Model;
+
+/// Most threads that may be asked for: far above any machine, far below what exhausts one.
+const MOST_THREADS: u64 = 1024;
+/// Most steps that may be asked for; every loss is kept.
+const MOST_STEPS: u64 = 1_000_000;
+
+/// Eager tensor programs at the speed of a fusing compiler, with the same bits.
+///
+/// Without a command: the demonstration, which is `systole run digits`.
+#[derive(Parser, Debug)]
+#[command(name = "systole", version, arg_required_else_help = false)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Run a model in each mode, time it, and compare the bits
+    Run(RunArgs),
+    /// List the devices that can be opened, and what this machine has for them
+    Devices,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct RunArgs {
+    /// The model
+    #[arg(value_parser = PossibleValuesParser::new(systole_models::ALL.iter().map(|model| model.name))
+        .try_map(|name| systole_models::find(&name)))]
+    pub(crate) model: &'static Model,
+
+    /// Run in this mode only; all three by default
+    #[arg(long, value_parser = PossibleValuesParser::new(Mode::ALL.map(Mode::name)).try_map(|name| name.parse::<Mode>()))]
+    pub(crate) mode: Option<Mode>,
+
+    /// Numeric profile of the device
+    #[arg(long, value_name = "NAME", default_value_t = Config::default().profile,
+        value_parser = PossibleValuesParser::new(Device::profiles()))]
+    pub(crate) profile: String,
+
+    /// Threads that one program may use; all of the machine by default
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=MOST_THREADS))]
+    pub(crate) threads: Option<usize>,
+
+    /// Instruction set for kernels; the widest of the machine by default
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(Isa::available().into_iter().map(Isa::name))
+        .try_map(|name| name.parse::<Isa>()))]
+    pub(crate) isa: Option<Isa>,
+
+    /// Steps; the model's own number by default
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=MOST_STEPS))]
+    pub(crate) steps: Option<usize>,
+
+    /// Print one JSON object (docs/cli.md) and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl RunArgs {
+    /// What `systole run MODEL` means.
+    pub(crate) fn of(model: &'static Model) -> Self {
+        RunArgs {
+            model,
+            mode: None,
+            profile: Config::default().profile,
+            threads: None,
+            isa: None,
+            steps: None,
+            json: false,
+        }
+    }
+
+    /// The modes to run in.
+    pub(crate) fn modes(&self) -> Vec<Mode> {
+        self.mode.map_or_else(|| Mode::ALL.to_vec(), |mode| vec![mode])
+    }
+
+    /// Steps to run.
+    pub(crate) fn steps(&self) -> usize {
+        self.steps.unwrap_or(self.model.steps)
+    }
+
+    /// How the device is opened, whatever the mode.
+    pub(crate) fn config(&self) -> Config {
+        let default = Config::default();
+        Config {
+            profile: self.profile.clone(),
+            threads: self.threads.unwrap_or(default.threads),
+            isa: self.isa,
+            ..default
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn a_bare_run_is_the_demonstration() {
+        let args = Args::parse_from(["systole", "run", "digits"]);
+        let Some(Command::Run(run)) = args.command else { panic!("run was parsed as something else") };
+        assert_eq!(format!("{run:?}"), format!("{:?}", RunArgs::of(&systole_models::ALL[0])));
+    }
+}

@@ -1,0 +1,149 @@
+//! The result of `systole run` for people.
+
+use systole::Mode;
+use systole::hal::Capabilities;
+use systole_models::Model;
+
+use crate::measurement::Measurement;
+use crate::output::{BAD, GOOD, HEADING};
+use crate::plot;
+use crate::run::Runs;
+
+/// Columns and rows of the curve.
+const CURVE: (usize, usize) = (64, 10);
+
+/// Everything that is printed.
+pub(crate) fn render(model: &Model, device: &Capabilities, runs: &Runs) -> String {
+    let (steps, elements) = (runs.outcome.losses.len(), runs.outcome.parameter_elements());
+    let mut text = format!(
+        "{HEADING}{}{HEADING:#}: {}, {steps} steps\n{}, {} threads, {}\n\n{} of each step\n{}\n",
+        model.name,
+        model.summary,
+        device.name,
+        device.threads,
+        device.isa,
+        model.result,
+        plot::curve(&runs.outcome.losses, CURVE.0, CURVE.1),
+    );
+    text += &rows(&runs.measurements);
+    text += "\n";
+    text += &speed_up(&runs.measurements);
+    text += &format!("{} runs, each of {steps} losses and {elements} parameters\n", runs.count);
+    text += &match runs.difference {
+        None => format!("bits identical: {GOOD}yes{GOOD:#}\n"),
+        Some(_) => format!("bits identical: {BAD}no{BAD:#}\n"),
+    };
+    text
+}
+
+fn rows(measurements: &[(Mode, Measurement)]) -> String {
+    let heads = ["time/step", "in kernels", "ops/step", "launches/step", "moved/step", "plans built", "plan hits"];
+    let mut text = format!("{HEADING}{:<7}", "mode");
+    for head in heads {
+        text += &format!("  {head:>width$}", width = head.len());
+    }
+    text += &format!("{HEADING:#}\n");
+    for (mode, measurement) in measurements {
+        let cells = [
+            seconds(measurement.seconds_per_step),
+            seconds(measurement.kernel_seconds_per_step),
+            format!("{:.1}", measurement.ops_per_step),
+            format!("{:.1}", measurement.launches_per_step),
+            bytes(measurement.bytes_moved_per_step),
+            measurement.plans_built.to_string(),
+            format!("{:.1} %", 100.0 * measurement.plan_hit_rate),
+        ];
+        text += &format!("{:<7}", mode.name());
+        for (head, cell) in heads.iter().zip(cells) {
+            text += &format!("  {cell:>width$}", width = head.len());
+        }
+        text += "\n";
+    }
+    text
+}
+
+/// How fused compares with strict, where both ran.
+fn speed_up(measurements: &[(Mode, Measurement)]) -> String {
+    let time = |wanted| {
+        let found = measurements.iter().find(|(mode, _)| *mode == wanted);
+        found.map(|(_, measurement)| measurement.seconds_per_step)
+    };
+    match (time(Mode::Strict), time(Mode::Fused)) {
+        (Some(strict), Some(fused)) if fused > 0.0 => format!("fused is {:.2}× as fast as strict\n", strict / fused),
+        _ => String::new(),
+    }
+}
+
+/// A time in the unit that gives it three digits or so.
+fn seconds(value: f64) -> String {
+    let (unit, scale) = match value {
+        value if value < 1e-3 => ("µs", 1e6),
+        value if value < 1.0 => ("ms", 1e3),
+        _ => ("s", 1.0),
+    };
+    format!("{} {unit}", three_digits(value * scale))
+}
+
+/// Bytes in the unit that gives them three digits or so.
+pub(crate) fn bytes(mut value: f64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{} {}", three_digits(value), units[unit])
+}
+
+fn three_digits(value: f64) -> String {
+    let decimals = match value {
+        value if value >= 100.0 || value.fract() == 0.0 => 0,
+        value if value >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{value:.decimals$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(measurements: &[(Mode, Measurement)], expected: &Expect) {
+        let text = rows(measurements) + &speed_up(measurements);
+        expected.assert_eq(&anstream::adapter::strip_str(&text).to_string());
+    }
+
+    fn measurement(seconds_per_step: f64, launches_per_step: f64) -> Measurement {
+        Measurement {
+            steps: 200,
+            seconds_per_step,
+            kernel_seconds_per_step: seconds_per_step / 2.0,
+            ops_per_step: 176.0,
+            launches_per_step,
+            bytes_moved_per_step: launches_per_step * 12_345.0,
+            plans_built: 17,
+            plan_hit_rate: 0.98765,
+        }
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        check(
+            &[(Mode::Debug, measurement(1.25, 176.0)), (Mode::Strict, measurement(0.0012, 176.0)), (Mode::Fused, measurement(4e-4, 9.25))],
+            &expect![[""]],
+        );
+    }
+
+    #[test]
+    fn a_mode_alone_has_no_speed_up() {
+        assert_eq!(speed_up(&[(Mode::Fused, measurement(1.0, 1.0))]), "");
+    }
+
+    #[test]
+    fn sizes_have_three_digits_or_so() {
+        let sizes = [0.0, 999.0, 1024.0, 1536.5, 150_000.0, 16.0 * 1024f64.powi(3)].map(bytes);
+        expect!["0 B, 999 B, 1 KiB, 1.50 KiB, 146 KiB, 16 GiB"].assert_eq(&sizes.join(", "));
+    }
+}

@@ -1,0 +1,163 @@
+//! The command as a user meets it.
+
+use std::process::{Command, Output, Stdio};
+
+use expect_test::{Expect, expect};
+use serde_json::Value;
+
+fn systole(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_systole")).args(args).env_remove("CLICOLOR_FORCE").output().unwrap()
+}
+
+fn stdout(output: &Output) -> &str {
+    assert!(output.status.success(), "{output:?}");
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+fn json(args: &[&str]) -> Value {
+    let output = systole(args);
+    let text = stdout(&output);
+    assert_eq!(stderr(&output), "", "nothing is said beside the object");
+    serde_json::from_str(text).unwrap()
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+/// The command line is refused with status 2, and stderr says why.
+fn check_usage(args: &[&str], expected: &Expect) {
+    let output = systole(args);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+    expected.assert_eq(stderr(&output));
+}
+
+#[test]
+fn help_names_every_command_and_option() {
+    let output = systole(&["--help"]);
+    for word in ["run", "devices", "--help", "--version", "demonstration"] {
+        assert!(stdout(&output).contains(word), "{word}: {}", stdout(&output));
+    }
+    let output = systole(&["run", "--help"]);
+    for word in ["--mode", "--profile", "--threads", "--isa", "--steps", "--json", "digits", "ieee", "fused"] {
+        assert!(stdout(&output).contains(word), "{word}: {}", stdout(&output));
+    }
+}
+
+#[test]
+fn the_version_is_the_crates() {
+    assert_eq!(stdout(&systole(&["--version"])), format!("systole {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn devices_lists_profiles_and_instruction_sets() {
+    let output = systole(&["devices"]);
+    for word in ["ieee", "GiB", "portable", "threads"] {
+        assert!(stdout(&output).contains(word), "{word}: {}", stdout(&output));
+    }
+}
+
+#[test]
+fn json_is_one_object_with_the_documented_keys() {
+    let report = json(&["run", "digits", "--steps", "5", "--threads", "1", "--json"]);
+    assert_eq!(keys(&report), ["bits_identical", "losses", "model", "modes", "profile", "threads"]);
+    assert_eq!(report["model"], "digits");
+    assert_eq!(report["profile"], "ieee");
+    assert_eq!(report["threads"], 1);
+    assert_eq!(report["bits_identical"], true);
+    let losses = report["losses"].as_array().unwrap();
+    assert_eq!(losses.len(), 5);
+    assert!((losses[0].as_f64().unwrap() - 2.701_334).abs() < 2e-5, "{losses:?}");
+    assert_eq!(keys(&report["modes"]), ["debug", "fused", "strict"]);
+    for (mode, entry) in report["modes"].as_object().unwrap() {
+        let number = |key: &str| entry[key].as_f64().unwrap_or_else(|| panic!("{mode}: {key} of {entry}"));
+        assert_eq!(
+            keys(entry),
+            [
+                "bytes_moved_per_step",
+                "kernel_seconds_per_step",
+                "launches_per_step",
+                "ops_per_step",
+                "plan_hit_rate",
+                "plans_built",
+                "seconds_per_step",
+                "steps",
+            ]
+        );
+        assert_eq!(entry["steps"], 5, "{mode}");
+        assert!(number("seconds_per_step") > 0.0, "{mode}");
+        assert!(number("launches_per_step") > 0.0, "{mode}");
+        assert!(number("bytes_moved_per_step") > 0.0, "{mode}");
+        assert!(number("plans_built") > 0.0, "{mode}");
+        assert!((0.0..=1.0).contains(&number("plan_hit_rate")), "{mode}");
+    }
+    let launches = |mode: &str| report["modes"][mode]["launches_per_step"].as_f64().unwrap();
+    assert_eq!(launches("debug"), launches("strict"));
+    assert!(launches("fused") < launches("strict"), "{report}");
+}
+
+#[test]
+fn one_mode_alone_is_held_against_itself() {
+    let report = json(&["run", "digits", "--steps", "2", "--mode", "strict", "--isa", "portable", "--json"]);
+    assert_eq!(keys(&report["modes"]), ["strict"]);
+    assert_eq!(report["bits_identical"], true);
+}
+
+#[test]
+fn losses_do_not_depend_on_threads_or_instruction_set() {
+    let losses = |args: &[&str]| json(&[&["run", "digits", "--steps", "3", "--json"], args].concat())["losses"].clone();
+    let expected = losses(&["--threads", "1"]);
+    assert_eq!(losses(&["--threads", "2"]), expected);
+    for isa in systole::Isa::available() {
+        assert_eq!(losses(&["--isa", isa.name(), "--mode", "fused"]), expected, "{isa}");
+    }
+}
+
+#[test]
+fn the_table_says_whether_bits_are_identical() {
+    let output = systole(&["run", "digits", "--steps", "5"]);
+    let text = stdout(&output);
+    assert!(text.lines().any(|line| line == "bits identical: yes"), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("fused is ")), "{text}");
+    for mode in ["debug", "strict", "fused"] {
+        assert_eq!(text.lines().filter(|line| line.starts_with(&format!("{mode:<7} "))).count(), 1, "{text}");
+    }
+    assert!(!text.contains('\u{1b}'), "no colours in a pipe");
+    assert_eq!(stderr(&output), "", "no progress bar without a terminal");
+}
+
+#[test]
+fn unknown_names_list_the_known_ones() {
+    check_usage(&["run", "digit"], &expect![[""]]);
+    check_usage(&["run", "digits", "--mode", "fast"], &expect![[""]]);
+    check_usage(&["run", "digits", "--profile", "v99"], &expect![[""]]);
+    let output = systole(&["run", "digits", "--isa", "mmx"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("portable"), "{}", stderr(&output));
+}
+
+#[test]
+fn numbers_out_of_range_are_refused() {
+    check_usage(&["run", "digits", "--threads", "0"], &expect![[""]]);
+    check_usage(&["run", "digits", "--steps", "0"], &expect![[""]]);
+    check_usage(&["run", "digits", "--threads", "two"], &expect![[""]]);
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_failure() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_systole"))
+        .args(["run", "digits", "--steps", "1", "--mode", "fused"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(stderr(&output), "");
+    assert!(output.status.success(), "{output:?}");
+}

@@ -1,0 +1,84 @@
+//! Compilation.
+
+use std::sync::Arc;
+
+use systole_kernels::DType;
+
+use super::programs::{Runner, add, add_scalar, borrow, broken, copy, download, scale, upload};
+use super::{Bench, Case, Checked, Clause, Options, Tag, ensure, ensure_eq, ensure_kind};
+use crate::error::ErrorKind;
+use crate::sim::Faults;
+
+pub(super) const CASES: &[Case] = &[
+    Case { name: "compile::fingerprints", clauses: &[Clause::H7], needs: &[], run: fingerprints },
+    Case { name: "compile::keeps_the_program", clauses: &[Clause::H7], needs: &[], run: keeps_the_program },
+    Case { name: "compile::refuses_nonsense", clauses: &[Clause::H8, Clause::H10], needs: &[Tag::Values], run: refuses_nonsense },
+    Case { name: "compile::from_many_threads", clauses: &[Clause::H7, Clause::H10], needs: &[], run: from_many_threads },
+    Case { name: "compile::fails_on_demand", clauses: &[Clause::H8], needs: &[Tag::Faults], run: fails_on_demand },
+    Case { name: "compile::outlives_its_handle", clauses: &[Clause::H9], needs: &[Tag::Values], run: outlives_its_handle },
+];
+
+/// H7: equal programs have equal fingerprints, on another device too, and different ones do not.
+fn fingerprints(bench: &Bench) -> Checked {
+    let (device, other) = (bench.open()?, bench.open()?);
+    let first = device.compile(add(4))?.fingerprint();
+    ensure_eq("same program", device.compile(add(4))?.fingerprint(), first)?;
+    ensure_eq("another size", device.compile(add(5))?.fingerprint(), first)?;
+    ensure_eq("another device", other.compile(add(4))?.fingerprint(), first)?;
+    ensure(device.compile(add_scalar(4))?.fingerprint() != first, "another program has another fingerprint")?;
+    ensure(device.compile(add(1))?.fingerprint() != first, "another pattern of extents is another program")
+}
+
+/// H7: an executable knows what it came from.
+fn keeps_the_program(bench: &Bench) -> Checked {
+    let device = bench.open()?;
+    let executable = device.compile(scale(4))?;
+    ensure_eq("program", executable.program(), &scale(4))?;
+    ensure_eq("name", executable.name(), "scale")?;
+    ensure_eq("device", executable.device(), device.id())?;
+    ensure_eq("compiles", device.counters().compiles, 1)
+}
+
+/// H8, H10: a program that breaks the rules is an error, and the next one compiles.
+fn refuses_nonsense(bench: &Bench) -> Checked {
+    let device = bench.open()?;
+    ensure_kind("undefined register", device.compile(broken()), ErrorKind::InvalidProgram)?;
+    let mut inputs = add(4);
+    inputs.inputs = 9;
+    ensure_kind("too many inputs", device.compile(inputs), ErrorKind::InvalidProgram)?;
+    device.compile(add(4))?;
+    Ok(())
+}
+
+/// H7, H10: several threads may compile at once.
+fn from_many_threads(bench: &Bench) -> Checked {
+    let device = bench.open()?;
+    let fingerprints: Vec<_> = std::thread::scope(|scope| {
+        let compile = || (0..50).map(|_| device.compile(add(4)).map(|executable| executable.fingerprint()));
+        let threads: Vec<_> = (0..3).map(|_| scope.spawn(|| compile().collect::<Result<Vec<_>, _>>())).collect();
+        threads.into_iter().map(|thread| thread.join().expect("compiling does not panic")).collect::<Result<Vec<_>, _>>()
+    })?;
+    ensure(fingerprints.iter().flatten().all(|print| *print == fingerprints[0][0]), "all equal")?;
+    ensure_eq("compiles", device.counters().compiles, 150)
+}
+
+/// H8: a compilation that fails leaves the device as it was.
+fn fails_on_demand(bench: &Bench) -> Checked {
+    let device = bench.open_with(&Options::faulty(Faults::none().fail_compile(1)))?;
+    device.compile(add(4))?;
+    ensure_kind("second", device.compile(add(4)), ErrorKind::Unsupported)?;
+    device.compile(add(4))?;
+    ensure_eq("compiles", device.counters().compiles, 2)
+}
+
+/// H9: a program that is still queued survives its last handle.
+fn outlives_its_handle(bench: &Bench) -> Checked {
+    let device = bench.open()?;
+    let program = Runner::new(&device, 3, |n| copy(n, DType::F32))?;
+    let output = program.one(&[], [borrow(&upload(&device, &[1.0, 2.0, 3.0])?)])?;
+    let watch = Arc::downgrade(&program.executable);
+    drop(program);
+    ensure_eq("contents", download(&device, &output)?, vec![1.0, 2.0, 3.0])?;
+    device.synchronize()?;
+    ensure(watch.upgrade().is_none(), "nothing keeps an executable that nobody can launch")
+}

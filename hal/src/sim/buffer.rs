@@ -1,0 +1,118 @@
+//! Buffers: the caller's handle and the storage behind it.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use systole_kernels::TensorType;
+use systole_kernels::memory::Block;
+
+use super::event::SimEvent;
+use super::memory::Memory;
+use crate::device::{Buffer, DeviceId, EventRef};
+
+/// What the caller holds. Its life is what the ledger counts.
+pub(super) struct SimBuffer {
+    device: DeviceId,
+    ty: TensorType,
+    storage: Arc<Storage>,
+    donated: AtomicBool,
+}
+
+/// The block, held by the handle and by the commands that read or write it; whoever is last returns it to the cache.
+pub(super) struct Storage {
+    bytes: usize,
+    block: OnceLock<Block>,
+    event: Arc<SimEvent>,
+    memory: Arc<Memory>,
+}
+
+impl SimBuffer {
+    /// A handle for `storage`, which the ledger has been told of.
+    pub(super) fn new(device: DeviceId, ty: TensorType, storage: Arc<Storage>) -> Self {
+        SimBuffer { device, ty, storage, donated: AtomicBool::new(false) }
+    }
+
+    pub(super) fn storage(&self) -> &Arc<Storage> {
+        &self.storage
+    }
+
+    /// Consumes the contents (H2); false if that has happened before. From here on the ledger does not count it.
+    pub(super) fn donate(&self) -> bool {
+        !self.donated.swap(true, Ordering::Relaxed)
+    }
+}
+
+impl Buffer for SimBuffer {
+    fn device(&self) -> DeviceId {
+        self.device
+    }
+
+    fn ty(&self) -> &TensorType {
+        &self.ty
+    }
+
+    fn ready(&self) -> EventRef {
+        self.storage.event.clone()
+    }
+
+    fn is_donated(&self) -> bool {
+        self.donated.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for SimBuffer {
+    fn drop(&mut self) {
+        if !*self.donated.get_mut() {
+            self.storage.memory.ledger.give_back(self.storage.bytes as u64);
+        }
+    }
+}
+
+impl fmt::Debug for SimBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SimBuffer({}, {:?})", self.ty, self.storage.event)
+    }
+}
+
+impl Storage {
+    /// Storage for `bytes` bytes that are there when `event` completes.
+    pub(super) fn pending(bytes: usize, event: Arc<SimEvent>, memory: Arc<Memory>) -> Self {
+        Storage { bytes, block: OnceLock::new(), event, memory }
+    }
+
+    /// Length of the contents.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Completes when the contents are there.
+    pub(super) fn event(&self) -> &SimEvent {
+        &self.event
+    }
+
+    /// The contents, which are there: the event has completed without failure, or this is the device thread and the
+    /// launch that makes them ran before.
+    pub(super) fn contents(&self) -> &Block {
+        self.block.get().expect("a storage whose event succeeded has its block until its last user is gone")
+    }
+
+    /// Puts the contents there; once.
+    pub(super) fn fill(&self, block: Block) {
+        let filled = self.block.set(block);
+        assert!(filled.is_ok(), "a storage is filled by the one launch that makes it");
+    }
+
+    /// The block, if nobody else can see it.
+    pub(super) fn take_if_unshared(storage: &mut Arc<Storage>) -> Option<Block> {
+        Arc::get_mut(storage)?.block.take()
+    }
+}
+
+impl Drop for Storage {
+    fn drop(&mut self) {
+        if let Some(block) = self.block.take() {
+            self.memory.blocks.give(block);
+        }
+    }
+}

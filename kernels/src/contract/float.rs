@@ -1,0 +1,179 @@
+//! The `f32` contraction.
+//!
+//! The tile is [`Vectors::ACCUMULATORS`] registers: rows × 2 registers over a full panel, rows × 1 over a half one. With
+//! fewer rows left, smaller tiles finish; every size runs the same chain per element.
+
+use std::ops::Range;
+
+use bytemuck::Zeroable;
+
+use crate::numerics;
+use crate::simd::{Isa, OverVectors, Vectors};
+
+use super::chunk::{ChunkRow, fill_chunk, with_chunk};
+use super::movement::{Wide, contiguous};
+use super::panel::Panel;
+use super::{BLOCK, DotOperand, PackedRhs};
+
+/// Rows whose block is copied to scratch at a time: the panels of `rhs` are read once per so many rows. A multiple of
+/// every tile's rows.
+const CHUNK: usize = 48;
+
+pub(super) fn dot(isa: Isa, lhs: &DotOperand<'_>, rhs: &PackedRhs, columns: Range<usize>, out: &mut [f32]) {
+    if lhs.contract.is_empty() {
+        out.fill(0.0);
+        return;
+    }
+    with_chunk(CHUNK.min(lhs.free.len()), |chunk| isa.with_vectors(Dot { lhs, rhs, columns, chunk, out }));
+}
+
+struct Dot<'a> {
+    lhs: &'a DotOperand<'a>,
+    rhs: &'a PackedRhs,
+    columns: Range<usize>,
+    chunk: &'a mut [ChunkRow<f32>],
+    out: &'a mut [f32],
+}
+
+impl OverVectors for Dot<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self, vectors: V) {
+        let Dot { lhs, rhs, columns, chunk, out } = self;
+        let elements: &[f32] = bytemuck::cast_slice(lhs.bytes);
+        let (depth, deep) = (lhs.contract.len(), contiguous(lhs.contract));
+        for (free, out) in lhs.free.chunks(CHUNK).zip(out.chunks_mut(CHUNK * columns.len())) {
+            for start in (0..depth).step_by(BLOCK) {
+                let steps = start..depth.min(start + BLOCK);
+                fill_chunk(Wide(vectors), chunk, elements, free, &lhs.contract[steps.clone()], deep);
+                let rows = &chunk[..free.len()];
+                for panel in rhs.panels(columns.clone()) {
+                    let packed = rhs.rows::<f32>(panel, steps.clone());
+                    let target = Target::new(&columns, panel, start == 0, steps.end == depth);
+                    if panel.width == 2 * V::LANES {
+                        walk::<V, 2>(vectors, rows, bytemuck::cast_slice(packed), out, target);
+                    } else {
+                        walk::<V, 1>(vectors, rows, bytemuck::cast_slice(packed), out, target);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Where a tile's values go.
+#[derive(Clone, Copy)]
+struct Target {
+    /// Elements of an output row.
+    stride: usize,
+    /// Index within an output row of the first element.
+    column: usize,
+    /// Elements per row.
+    width: usize,
+    /// Columns of the panel before those wanted.
+    skip: usize,
+    /// Whether this is the first block, whose value starts the sum.
+    first: bool,
+    /// Whether this is the last block, after which the sum is the result.
+    last: bool,
+}
+
+impl Target {
+    #[inline(always)]
+    fn new(columns: &Range<usize>, panel: Panel, first: bool, last: bool) -> Self {
+        let start = panel.start.max(columns.start);
+        let end = (panel.start + panel.columns).min(columns.end);
+        Target {
+            stride: columns.len(),
+            column: start - columns.start,
+            width: end - start,
+            skip: start - panel.start,
+            first,
+            last,
+        }
+    }
+}
+
+/// Runs tiles down the rows of a chunk, the largest that fit the registers and the rows left.
+#[inline(always)]
+fn walk<V: Vectors, const N: usize>(
+    vectors: V,
+    rows: &[ChunkRow<f32>],
+    panel: &[[V::Array; N]],
+    out: &mut [f32],
+    target: Target,
+) {
+    let (mut rows, mut out) = (rows, out);
+    while !rows.is_empty() {
+        let done = match rows.len() {
+            12.. if V::ACCUMULATORS >= 24 => tile::<V, 12, N>(vectors, rows, panel, out, target),
+            8.. if V::ACCUMULATORS >= 24 => tile::<V, 8, N>(vectors, rows, panel, out, target),
+            6.. if V::ACCUMULATORS >= 12 => tile::<V, 6, N>(vectors, rows, panel, out, target),
+            4.. => tile::<V, 4, N>(vectors, rows, panel, out, target),
+            2.. => tile::<V, 2, N>(vectors, rows, panel, out, target),
+            _ => tile::<V, 1, N>(vectors, rows, panel, out, target),
+        };
+        rows = &rows[done..];
+        out = &mut out[done * target.stride..];
+    }
+}
+
+/// One block of `M` rows × `N` registers. Returns `M`.
+#[inline(always)]
+fn tile<V: Vectors, const M: usize, const N: usize>(
+    vectors: V,
+    rows: &[ChunkRow<f32>],
+    panel: &[[V::Array; N]],
+    out: &mut [f32],
+    target: Target,
+) -> usize {
+    let rows: &[ChunkRow<f32>; M] = rows.first_chunk().expect("a tile is no taller than the rows left");
+    let mut sums = [[vectors.splat(0.0); N]; M];
+    for (k, step) in (0..BLOCK).zip(panel) {
+        let b: [V::F32; N] = std::array::from_fn(|n| vectors.load(&step[n]));
+        for m in 0..M {
+            let a = vectors.splat(rows[m][k]);
+            for n in 0..N {
+                sums[m][n] = vectors.mul_add(a, b[n], sums[m][n]);
+            }
+        }
+    }
+    if target.width == N * V::LANES {
+        for m in 0..M {
+            let row = &mut out[m * target.stride + target.column..][..N * V::LANES];
+            let slots: &mut [V::Array] = bytemuck::cast_slice_mut(row);
+            for n in 0..N {
+                let mut value = sums[m][n];
+                if !target.first {
+                    value = vectors.add(vectors.load(&slots[n]), value);
+                }
+                if target.last {
+                    value = vectors.canonical(value);
+                }
+                vectors.store(value, &mut slots[n]);
+            }
+        }
+    } else {
+        let mut values = [[V::Array::zeroed(); N]; M];
+        for m in 0..M {
+            for n in 0..N {
+                vectors.store(sums[m][n], &mut values[m][n]);
+            }
+        }
+        for m in 0..M {
+            let row = &mut out[m * target.stride + target.column..][..target.width];
+            settle(row, &bytemuck::cast_slice(&values[m])[target.skip..], target);
+        }
+    }
+    M
+}
+
+/// Adds a block's values to part of an output row.
+#[inline(always)]
+fn settle(row: &mut [f32], values: &[f32], target: Target) {
+    for (slot, &value) in row.iter_mut().zip(values) {
+        let sum = if target.first { value } else { *slot + value };
+        *slot = if target.last { numerics::canonical(sum) } else { sum };
+    }
+}

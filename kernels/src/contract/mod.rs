@@ -1,0 +1,74 @@
+//! Contractions: sums of products, in the one order that the contract allows.
+//!
+//! An output element is the sum over k of a(i, k)·b(k, j). For floats docs/numerics.md fixes every rounding: k is cut
+//! into blocks of [`BLOCK`]; in a block an accumulator starts at +0 and takes acc = fma(a, b, acc) in ascending k; the
+//! blocks' values are added in ascending order, starting from the first; a NaN comes out canonical. That is a chain per
+//! output element, and nothing that involves another element. So tiles vectorise across *outputs*, and any tiling,
+//! split or padding of rows and columns gives the same bits. Integers wrap, and their order does not matter.
+//!
+//! [`PackedRhs`] holds the right operand in panels that a microkernel reads front to back; it is packed once and used
+//! by every row block and thread. [`dot`] goes through rows in chunks, copies a chunk's block of the left operand to
+//! scratch of the thread, and runs a register tile of rows × panel over each block, adding the block's value to the
+//! output. Operands come as tables of offsets, one per free and one per contracted index, so batches, transpositions,
+//! strides and broadcasts are the caller's arithmetic and cost this module a look at whether neighbours are neighbours.
+//!
+//! Rejected: keeping blocks' sums in registers over all of k (the panel then leaves the first-level cache, and the
+//! output is read and written only once per 128 steps as it is); reading the left operand in place (rows a power of two
+//! apart fall on one another in the cache).
+
+mod chunk;
+mod float;
+mod integer;
+mod movement;
+mod panel;
+mod storage;
+
+use std::ops::Range;
+
+use crate::dtype::DType;
+use crate::simd::Isa;
+
+pub use panel::PackedRhs;
+
+/// Steps of k that one accumulator chain covers.
+pub const BLOCK: usize = 128;
+
+/// An operand as a matrix: element (i, k) lies at element offset `free[i] + contract[k]` of `bytes`.
+#[derive(Clone, Copy, Debug)]
+pub struct DotOperand<'a> {
+    /// The buffer, aligned to the element's size.
+    pub bytes: &'a [u8],
+    /// Offset of each free index, in elements.
+    pub free: &'a [i64],
+    /// Offset of each contracted index, in elements.
+    pub contract: &'a [i64],
+}
+
+/// Contracts `lhs` with some columns of `rhs`, into `out`: `lhs.free.len() × columns.len()` elements, row-major.
+///
+/// Ranges of columns that start at multiples of [`PackedRhs::panel`] waste no work.
+///
+/// # Panics
+/// Where `rhs` was packed for another instruction set or dtype, the contracted extents differ, `columns` exceeds
+/// `rhs.columns()`, `out` has not the size stated, an offset lies outside its buffer, or `dtype` is `Bool`.
+pub fn dot(
+    isa: Isa,
+    dtype: DType,
+    lhs: &DotOperand<'_>,
+    rhs: &PackedRhs,
+    columns: Range<usize>,
+    out: &mut [u8],
+) {
+    rhs.assert_packed_for(isa, dtype, lhs.contract.len());
+    assert!(columns.start <= columns.end && columns.end <= rhs.columns(), "columns of the packed operand");
+    assert_eq!(out.len(), lhs.free.len() * columns.len() * dtype.size(), "an output element per row and column");
+    if out.is_empty() {
+        return;
+    }
+    match dtype {
+        DType::F32 => float::dot(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
+        DType::I32 | DType::U32 => integer::dot::<u32>(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
+        DType::I64 => integer::dot::<u64>(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
+        DType::Bool => panic!("contraction is not defined on bool; inference rejects it"),
+    }
+}

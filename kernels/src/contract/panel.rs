@@ -1,0 +1,180 @@
+//! The right operand, packed into panels.
+
+use std::fmt;
+use std::ops::Range;
+
+use bytemuck::Pod;
+
+use crate::dtype::DType;
+use crate::simd::{Isa, OverVectors, Vectorized, Vectors};
+
+use super::movement::{Movement, Plain, Wide, contiguous, position};
+use super::storage::Storage;
+use super::DotOperand;
+
+/// Columns of an integer panel: so many that LLVM vectorises the loop over them instead of unrolling it first.
+pub(super) const INTEGER_PANEL: usize = 64;
+
+/// A right operand, packed: panels of columns, each with its elements in ascending k, columns side by side.
+///
+/// Where columns are left that do not fill a panel, the last one is padded; if they fit half a panel, it is half as
+/// wide. The padding holds anything: its columns are computed and dropped, and no element depends on another column.
+pub struct PackedRhs {
+    isa: Isa,
+    dtype: DType,
+    columns: usize,
+    depth: usize,
+    storage: Storage,
+}
+
+/// Where a panel lies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Panel {
+    /// Its first column.
+    pub(super) start: usize,
+    /// Columns that are the operand's.
+    pub(super) columns: usize,
+    /// Columns with the padding.
+    pub(super) width: usize,
+}
+
+impl PackedRhs {
+    /// Packs `rhs`.
+    ///
+    /// # Panics
+    /// Where an offset lies outside the buffer, or `dtype` is `Bool`.
+    pub fn pack(isa: Isa, dtype: DType, rhs: &DotOperand<'_>) -> PackedRhs {
+        let mut packed = PackedRhs { isa, dtype, columns: 0, depth: 0, storage: Storage::default() };
+        packed.repack(isa, dtype, rhs);
+        packed
+    }
+
+    /// Packs `rhs` in place of what was packed, reusing the storage.
+    ///
+    /// # Panics
+    /// Where an offset lies outside the buffer, or `dtype` is `Bool`.
+    pub fn repack(&mut self, isa: Isa, dtype: DType, rhs: &DotOperand<'_>) {
+        (self.isa, self.dtype) = (isa, dtype);
+        (self.columns, self.depth) = (rhs.free.len(), rhs.contract.len());
+        match dtype {
+            DType::F32 => self.fill::<f32>(rhs, |fill| isa.with_vectors(fill)),
+            DType::I32 | DType::U32 => self.fill::<u32>(rhs, |fill| isa.vectorize(fill)),
+            DType::I64 => self.fill::<u64>(rhs, |fill| isa.vectorize(fill)),
+            DType::Bool => panic!("contraction is not defined on bool; inference rejects it"),
+        }
+    }
+
+    /// Number of columns, the operand's free extent.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Columns of a panel: [`dot`](super::dot) computes whole panels, so ranges should start at multiples.
+    pub fn panel(&self) -> usize {
+        match self.dtype {
+            DType::F32 => 2 * self.isa.f32_lanes(),
+            DType::Bool | DType::I32 | DType::U32 | DType::I64 => INTEGER_PANEL,
+        }
+    }
+
+    /// Stops a call that would read panels of another layout.
+    pub(super) fn assert_packed_for(&self, isa: Isa, dtype: DType, depth: usize) {
+        assert!(
+            self.isa == isa && self.dtype == dtype && self.depth == depth,
+            "a packed operand is used as it was packed: {self:?}, not {dtype} for {isa} of depth {depth}"
+        );
+    }
+
+    /// The panels that hold some of `columns`, in order.
+    #[inline]
+    pub(super) fn panels(&self, columns: Range<usize>) -> impl Iterator<Item = Panel> + use<> {
+        let (all, full, halves) = (self.columns, self.panel(), self.dtype.is_float());
+        let first = columns.start - columns.start % full;
+        (first..columns.end).step_by(full).map(move |start| {
+            let columns = (all - start).min(full);
+            Panel { start, columns, width: if halves && columns <= full / 2 { full / 2 } else { full } }
+        })
+    }
+
+    /// The rows `steps` of a panel: `steps.len() × panel.width` elements.
+    #[inline(always)]
+    pub(super) fn rows<T: Pod>(&self, panel: Panel, steps: Range<usize>) -> &[T] {
+        let base = panel.start * self.depth;
+        &self.storage.elements()[base + steps.start * panel.width..base + steps.end * panel.width]
+    }
+
+    fn fill<T: Pod>(&mut self, rhs: &DotOperand<'_>, fill: impl FnOnce(Fill<'_, '_, T>)) {
+        let padded: usize = self.panels(0..self.columns).map(|panel| panel.width).sum();
+        let len = padded * self.depth;
+        if len > 0 {
+            let mut storage = std::mem::take(&mut self.storage);
+            let packed = &mut storage.elements_mut::<T>(len)[..len];
+            fill(Fill { elements: bytemuck::cast_slice(rhs.bytes), rhs, layout: self, packed });
+            self.storage = storage;
+        }
+    }
+}
+
+impl fmt::Debug for PackedRhs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}×{} {} for {}", self.depth, self.columns, self.dtype, self.isa)
+    }
+}
+
+/// Filling the panels of a layout.
+struct Fill<'a, 'b, T> {
+    elements: &'a [T],
+    rhs: &'a DotOperand<'b>,
+    layout: &'a PackedRhs,
+    packed: &'a mut [T],
+}
+
+impl OverVectors for Fill<'_, '_, f32> {
+    type Output = ();
+    #[inline(always)]
+    fn run<V: Vectors>(self, vectors: V) {
+        self.with(Wide(vectors));
+    }
+}
+
+impl Vectorized for Fill<'_, '_, u32> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        self.with(Plain);
+    }
+}
+
+impl Vectorized for Fill<'_, '_, u64> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        self.with(Plain);
+    }
+}
+
+impl<T: Pod> Fill<'_, '_, T> {
+    #[inline(always)]
+    fn with(self, movement: impl Movement<T>) {
+        let Fill { elements, rhs, layout, packed } = self;
+        let (depth, deep) = (layout.depth, contiguous(rhs.contract));
+        for panel in layout.panels(0..layout.columns) {
+            let free = &rhs.free[panel.start..panel.start + panel.columns];
+            let packed = &mut packed[panel.start * depth..][..panel.width * depth];
+            if contiguous(free) {
+                for (row, &step) in packed.chunks_exact_mut(panel.width).zip(rhs.contract) {
+                    movement.copy(row, &elements[position(free[0] + step)..], free.len());
+                }
+            } else if deep {
+                let column = |j: usize| &elements[position(free[j] + rhs.contract[0])..][..depth];
+                movement.transpose(packed, panel.width, column, free.len(), depth);
+            } else {
+                for (row, &step) in packed.chunks_exact_mut(panel.width).zip(rhs.contract) {
+                    for (slot, &offset) in row.iter_mut().zip(free) {
+                        *slot = elements[position(offset + step)];
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Comparison.
+//!
+//! The orders differ on floats only. Under IEEE 754 totalOrder floats compare as integers do once the magnitude bits of
+//! negative ones are flipped: −NaN < −∞ < … < −0 < +0 < … < +∞ < +NaN. False is below true.
+
+use crate::dtype::DType;
+use crate::program::{Comparison, Order};
+
+use super::sweep::{Binary, Lane};
+use super::table::cell;
+
+/// Defines `compare` over every dtype, order and comparison.
+macro_rules! comparisons {
+    ($($comparison:ident $op:tt;)+) => {
+        /// Whether the comparison holds between two elements of one dtype.
+        pub(super) fn compare(
+            comparison: Comparison,
+            order: Order,
+            operands: &[DType],
+            result: DType,
+        ) -> Option<Lane> {
+            let &[a, b] = operands else { return None };
+            if a != b || result != DType::Bool {
+                return None;
+            }
+            Some(match comparison {
+                $(Comparison::$comparison => match (a, order) {
+                    (DType::Bool, Order::Partial | Order::Total) => comparisons!(@lane cell!(Bool), |x| x, $op),
+                    (DType::I32, Order::Partial | Order::Total) => comparisons!(@lane cell!(I32), |x| x, $op),
+                    (DType::U32, Order::Partial | Order::Total) => comparisons!(@lane cell!(U32), |x| x, $op),
+                    (DType::I64, Order::Partial | Order::Total) => comparisons!(@lane cell!(I64), |x| x, $op),
+                    (DType::F32, Order::Partial) => comparisons!(@lane cell!(F32), |x| x, $op),
+                    (DType::F32, Order::Total) => comparisons!(@lane cell!(F32), |x| total(x), $op),
+                },)+
+            })
+        }
+    };
+    (@lane $ty:ty, |$x:ident| $key:expr, $op:tt) => {{
+        struct Element;
+        impl Binary for Element {
+            type A = $ty;
+            type B = $ty;
+            type R = u8;
+            #[inline(always)]
+            fn apply(a: $ty, b: $ty) -> u8 {
+                let a = { let $x = a; $key };
+                let b = { let $x = b; $key };
+                u8::from(a $op b)
+            }
+        }
+        Lane::binary::<Element>()
+    }};
+}
+
+comparisons! {
+    Eq ==;
+    Ne !=;
+    Ge >=;
+    Gt >;
+    Le <=;
+    Lt <;
+}
+
+/// An integer that orders as totalOrder orders `x`.
+#[inline(always)]
+fn total(x: f32) -> i32 {
+    let bits = x.to_bits() as i32;
+    bits ^ ((bits >> 31) & i32::MAX)
+}

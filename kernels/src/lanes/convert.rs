@@ -1,0 +1,73 @@
+//! Conversion between dtypes.
+//!
+//! Floats to integers truncate and saturate, NaN to 0; anything to bool is `x != 0` (so NaN is true); integers to
+//! floats round to nearest even; integers to integers wrap; bool gives 0 or 1. These are the rules of Rust's `as`.
+//! Converting a dtype to itself moves the value, but is arithmetic by the op's row: a NaN comes out canonical.
+
+use crate::dtype::DType;
+use crate::numerics::canonical;
+
+use super::sweep::{Lane, Unary};
+use super::table::cell;
+
+/// Defines `convert` over every pair of dtypes.
+macro_rules! conversions {
+    ($($from:ident { $($to:ident: |$x:ident| $body:expr;)+ })+) => {
+        /// The operand in another dtype.
+        pub(super) fn convert(operands: &[DType], result: DType) -> Option<Lane> {
+            let &[operand] = operands else { return None };
+            Some(match (operand, result) {
+                $($((DType::$from, DType::$to) => {
+                    struct Element;
+                    impl Unary for Element {
+                        type A = cell!($from);
+                        type R = cell!($to);
+                        #[inline(always)]
+                        fn apply($x: cell!($from)) -> cell!($to) {
+                            $body
+                        }
+                    }
+                    Lane::unary::<Element>()
+                })+)+
+            })
+        }
+    };
+}
+
+conversions! {
+    Bool {
+        Bool: |x| x;
+        I32: |x| i32::from(x);
+        U32: |x| u32::from(x);
+        I64: |x| i64::from(x);
+        F32: |x| f32::from(x);
+    }
+    I32 {
+        Bool: |x| u8::from(x != 0);
+        I32: |x| x;
+        U32: |x| x as u32;
+        I64: |x| i64::from(x);
+        F32: |x| x as f32;
+    }
+    U32 {
+        Bool: |x| u8::from(x != 0);
+        I32: |x| x as i32;
+        U32: |x| x;
+        I64: |x| i64::from(x);
+        F32: |x| x as f32;
+    }
+    I64 {
+        Bool: |x| u8::from(x != 0);
+        I32: |x| x as i32;
+        U32: |x| x as u32;
+        I64: |x| x;
+        F32: |x| x as f32;
+    }
+    F32 {
+        Bool: |x| u8::from(x != 0.0);
+        I32: |x| x as i32;
+        U32: |x| x as u32;
+        I64: |x| x as i64;
+        F32: |x| canonical(x);
+    }
+}

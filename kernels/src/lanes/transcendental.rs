@@ -1,0 +1,59 @@
+//! Functions that `numerics` rounds correctly, and powers.
+//!
+//! Integer powers wrap. A negative exponent means the quotient 1 / aᵉ of exact numbers, truncated: 0 for |a| > 1, and by
+//! the rule for division −1 for a = 0.
+
+use crate::dtype::DType;
+use crate::numerics;
+
+use super::sweep::{Binary, Lane, Unary};
+use super::table::{cell, lanes};
+use super::uniform;
+
+lanes! {
+    /// eˣ.
+    fn exponential(x) { F32 => numerics::exponential(x); } without Bool, I32, U32, I64
+    /// Natural logarithm.
+    fn log(x) { F32 => numerics::log(x); } without Bool, I32, U32, I64
+    /// Hyperbolic tangent.
+    fn tanh(x) { F32 => numerics::tanh(x); } without Bool, I32, U32, I64
+    /// 1 / (1 + e⁻ˣ).
+    fn logistic(x) { F32 => numerics::logistic(x); } without Bool, I32, U32, I64
+    /// Square root.
+    fn sqrt(x) { F32 => numerics::sqrt(x); } without Bool, I32, U32, I64
+    /// Reciprocal square root.
+    fn rsqrt(x) { F32 => numerics::rsqrt(x); } without Bool, I32, U32, I64
+    /// aᵇ.
+    fn power(a, b) {
+        I32 => if b < 0 { reciprocal_power(a.into(), b & 1 == 1) as i32 } else { power_i64(a.into(), b as u64) as i32 };
+        U32 => power_i64(a.into(), b.into()) as u32;
+        I64 => if b < 0 { reciprocal_power(a, b & 1 == 1) } else { power_i64(a, b as u64) };
+        F32 => numerics::power(a, b);
+    } without Bool
+}
+
+/// `base` to the `exponent` modulo 2⁶⁴, by squaring; the low 32 bits are the power modulo 2³² as well.
+#[inline(always)]
+fn power_i64(base: i64, exponent: u64) -> i64 {
+    let (mut square, mut rest, mut power) = (base, exponent, 1i64);
+    while rest != 0 {
+        if rest & 1 == 1 {
+            power = power.wrapping_mul(square);
+        }
+        square = square.wrapping_mul(square);
+        rest >>= 1;
+    }
+    power
+}
+
+/// 1 / `base`ᵉ, truncated, for an e > 0 that is `odd` or not.
+#[inline(always)]
+fn reciprocal_power(base: i64, odd: bool) -> i64 {
+    match base {
+        0 => -1,
+        1 => 1,
+        -1 if odd => -1,
+        -1 => 1,
+        _ => 0,
+    }
+}

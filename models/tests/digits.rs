@@ -1,0 +1,174 @@
+//! The digits against expected results made outside the project, and against themselves in every setting.
+//!
+//! The expected results are not part of the repository: they are looked for in `oracles/` of the directory that
+//! `SYSTOLE_TESTDATA` names, or else of `../shared` beside the workspace. Tests that need them say so and pass without.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use npyz::npz::NpzArchive;
+use systole::{Config, Device, Isa, Mode, Tensor};
+use systole_models::Workload;
+use systole_models::digits::{Digits, NAMES, STEPS, Training, initial_parameters};
+
+const ORACLE: &str = "train_digits_oracle.npz";
+
+/// Arrays of f32 by name, as JAX computed them.
+struct Oracle(NpzArchive<BufReader<File>>);
+
+impl Oracle {
+    fn find() -> Option<Self> {
+        let directory = match std::env::var_os("SYSTOLE_TESTDATA") {
+            Some(directory) => PathBuf::from(directory),
+            None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"),
+        };
+        let path = directory.join("oracles").join(ORACLE);
+        if !path.exists() {
+            eprintln_skipped(&path);
+            return None;
+        }
+        Some(Oracle(NpzArchive::open(path).unwrap()))
+    }
+
+    fn array(&mut self, name: &str) -> Vec<f32> {
+        let array = self.0.by_name(name).unwrap().unwrap_or_else(|| panic!("the oracle has no {name}"));
+        assert_eq!(array.order(), npyz::Order::C, "{name}");
+        array.into_vec().unwrap()
+    }
+
+    fn arrays(&mut self, prefix: &str) -> [Vec<f32>; 4] {
+        [0, 1, 2, 3].map(|at| self.array(&format!("{prefix}_{at}")))
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "a test that did nothing must say so")]
+fn eprintln_skipped(path: &Path) {
+    eprintln!("skipped: no {}", path.display());
+}
+
+/// Every bit that a training leaves behind.
+#[derive(Clone, PartialEq, Debug)]
+struct Outcome {
+    losses: Vec<u32>,
+    parameters: Vec<Vec<u32>>,
+}
+
+fn bits(tensor: &Tensor) -> Vec<u32> {
+    tensor.to_vec::<f32>().unwrap().into_iter().map(f32::to_bits).collect()
+}
+
+fn train(device: &Device, steps: usize) -> Outcome {
+    let mut training = Training::new(device).unwrap();
+    let losses: Vec<_> = (0..steps).map(|_| training.step().unwrap()).collect();
+    Outcome {
+        losses: losses.iter().flat_map(bits).collect(),
+        parameters: training.parameters().iter().map(|(_, parameter)| bits(parameter)).collect(),
+    }
+}
+
+fn open(mode: Mode, threads: usize, isa: Isa) -> Device {
+    Device::open(Config { mode, threads, isa: Some(isa), ..Config::default() }).unwrap()
+}
+
+#[track_caller]
+fn assert_close(what: &str, actual: &[f32], expected: &[f32], tolerance: f32) {
+    assert_eq!(actual.len(), expected.len(), "{what}");
+    for (i, (actual, expected)) in actual.iter().zip(expected).enumerate() {
+        assert!((actual - expected).abs() <= tolerance, "{what}[{i}] is {actual}, expected {expected} ± {tolerance}");
+    }
+}
+
+fn floats(bits: &[u32]) -> Vec<f32> {
+    bits.iter().copied().map(f32::from_bits).collect()
+}
+
+#[test]
+fn training_follows_the_oracle() {
+    let Some(mut oracle) = Oracle::find() else { return };
+    let outcome = train(&open(Mode::Fused, 1, Isa::best()), STEPS);
+    assert_close("loss", &floats(&outcome.losses), &oracle.array("loss"), 2e-5);
+    let expected = oracle.arrays("pend");
+    for ((name, actual), expected) in NAMES.iter().zip(&outcome.parameters).zip(&expected) {
+        assert_close(name, &floats(actual), expected, 1e-5);
+    }
+}
+
+#[test]
+fn the_first_gradients_follow_the_oracle() {
+    let Some(mut oracle) = Oracle::find() else { return };
+    let expected = oracle.arrays("g0");
+    let device = Device::simulator().unwrap();
+    let training = Training::new(&device).unwrap();
+    let (pixels, labels) = training.batch().unwrap();
+    let (_, gradients) = training.model().loss_and_gradients(&pixels, &labels).unwrap();
+    for ((name, gradient), expected) in NAMES.iter().zip(&gradients).zip(&expected) {
+        assert_close(name, &gradient.to_vec().unwrap(), expected, 1e-5);
+    }
+}
+
+#[test]
+fn initial_parameters_are_those_of_the_oracle() {
+    let Some(mut oracle) = Oracle::find() else { return };
+    assert_eq!(initial_parameters(), oracle.arrays("p0"));
+}
+
+#[test]
+fn bits_are_the_same_in_every_mode_on_any_threads_and_instruction_set() {
+    let expected = train(&open(Mode::Strict, 1, Isa::PORTABLE), STEPS);
+    for isa in Isa::available() {
+        for threads in [1, 2] {
+            for mode in Mode::ALL {
+                let outcome = train(&open(mode, threads, isa), STEPS);
+                assert!(outcome == expected, "{mode} on {threads} threads of {isa} differs");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cold_and_a_warm_cache_give_the_same_bits() {
+    let device = Device::simulator().unwrap();
+    let cold = train(&device, 20);
+    let builds = device.stats().plans.builds;
+    let warm = train(&device, 20);
+    assert_eq!(cold, warm);
+    device.clear_caches();
+    assert_eq!(cold, train(&device, 20));
+    assert!(device.stats().plans.builds > builds, "plans that were forgotten are built again");
+}
+
+#[test]
+fn no_plan_is_built_from_the_third_step_on() {
+    for mode in Mode::ALL {
+        let device = open(mode, 1, Isa::best());
+        let mut training = Training::new(&device).unwrap();
+        let mut losses = Vec::new();
+        let builds: Vec<_> = (0..60)
+            .map(|_| {
+                losses.push(training.step().unwrap());
+                device.stats().plans.builds
+            })
+            .collect();
+        assert!(builds[0] > 0, "{mode}: the first step builds something");
+        assert_eq!(builds[1], builds[59], "{mode}: plans built after each step: {builds:?}");
+    }
+}
+
+#[test]
+fn losses_fall() {
+    let losses = floats(&train(&Device::simulator().unwrap(), STEPS).losses);
+    let mean = |losses: &[f32]| losses.iter().sum::<f32>() / losses.len() as f32;
+    assert!(mean(&losses[..20]) > 2.0 && mean(&losses[180..]) < 0.5, "{losses:?}");
+}
+
+#[test]
+fn parameters_of_another_size_are_refused() {
+    let device = Device::simulator().unwrap();
+    let parameters = initial_parameters();
+    let mut slices = parameters.each_ref().map(Vec::as_slice);
+    slices[1] = &slices[1][1..];
+    let error = Digits::with_parameters(&device, slices).unwrap_err();
+    assert!(error.is_argument_error(), "{error}");
+    assert!(error.to_string().contains("63 elements of f32 do not fill shape"), "{error}");
+}

@@ -1,0 +1,102 @@
+//! How a device is opened. Nothing below this reads the environment; nothing here does unless asked.
+
+use std::fmt;
+use std::str::FromStr;
+
+use systole_hal::sim::Faults;
+use systole_kernels::simd::Isa;
+
+/// How recorded ops are run. The mode never changes a bit of any result.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum Mode {
+    /// One op at a time; each call waits for its op and checks it (gather indices out of range are errors).
+    Debug,
+    /// One op at a time, asynchronously.
+    Strict,
+    /// Ops are recorded into short traces and fused.
+    #[default]
+    Fused,
+}
+
+impl Mode {
+    /// Every mode, the most careful first.
+    pub const ALL: [Mode; 3] = [Mode::Debug, Mode::Strict, Mode::Fused];
+
+    /// `debug`, `strict` or `fused`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Debug => "debug",
+            Mode::Strict => "strict",
+            Mode::Fused => "fused",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Mode::ALL
+            .into_iter()
+            .find(|mode| mode.name() == name)
+            .ok_or_else(|| format!("unknown mode `{name}`: the modes are debug, strict and fused"))
+    }
+}
+
+/// How a device is opened.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Numeric profile of the simulated chip: `ieee`.
+    pub profile: String,
+    /// Mode of the device; [`with_mode`](crate::with_mode) overrides it for a scope.
+    pub mode: Mode,
+    /// Threads that one program may use, at least 1.
+    pub threads: usize,
+    /// Instruction set for kernels; the widest that the machine has where `None`.
+    pub isa: Option<Isa>,
+    /// Device memory in bytes; the profile's own limit where `None`.
+    pub memory_limit: Option<u64>,
+    /// Most ops in the first trace of a stream. Each cut at this bound doubles it, up to `window_limit`.
+    pub first_window: usize,
+    /// Most ops in any trace.
+    pub window_limit: usize,
+    /// Most bytes that the values of one pending trace may come to.
+    pub pending_bytes: u64,
+    /// Plans kept; the least recently used go first.
+    pub plan_capacity: usize,
+    /// Flush reports kept per device; 0 keeps none.
+    pub report_capacity: usize,
+    /// Whether the device adds up the time spent in kernels ([`Stats::kernel_time`](crate::Stats::kernel_time)).
+    pub kernel_timing: bool,
+    /// Whether every device call is checked against the contract; for tests and new backends.
+    pub validate: bool,
+    /// Failures to inject into the simulator.
+    pub faults: Faults,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            profile: String::from("ieee"),
+            mode: Mode::Fused,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            isa: None,
+            memory_limit: None,
+            first_window: 32,
+            window_limit: 512,
+            pending_bytes: 1 << 30,
+            plan_capacity: 1024,
+            report_capacity: 256,
+            kernel_timing: false,
+            validate: cfg!(debug_assertions),
+            faults: Faults::none(),
+        }
+    }
+}

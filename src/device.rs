@@ -1,0 +1,244 @@
+//! Devices as users hold them: a backend, its caches, its totals.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use systole_fusion::cache::PlanCache;
+use systole_fusion::canonical::GroupKey;
+use systole_fusion::ir::Origin;
+use systole_hal::sim::{Profile, SimConfig, SimDevice};
+use systole_hal::{BufferRef, Capabilities, DeviceRef, ExecutableRef, Validated};
+use systole_kernels::TensorType;
+
+use crate::config::{Config, Mode};
+use crate::error::{Error, Result};
+use crate::executor::BoundPlan;
+use crate::report::{FlushReport, Stats};
+use crate::stream::StreamShared;
+use crate::tensor::Tensor;
+use crate::value::Value;
+
+/// A device. Clones are handles to the same one.
+#[derive(Clone)]
+pub struct Device(Arc<DeviceInner>);
+
+pub(crate) struct DeviceInner {
+    id: u64,
+    hal: DeviceRef,
+    config: Config,
+    mode: AtomicU8,
+    pub(crate) plans: PlanCache<BoundPlan>,
+    pub(crate) programs: PlanCache<ExecutableRef, GroupKey>,
+    reports: Mutex<VecDeque<FlushReport>>,
+    streams: AtomicU64,
+    pub(crate) totals: Totals,
+}
+
+/// Running totals; each is written by recording threads and read by [`Device::stats`].
+#[derive(Default)]
+pub(crate) struct Totals {
+    pub(crate) ops: AtomicU64,
+    pub(crate) cuts: AtomicU64,
+    pub(crate) launches: AtomicU64,
+    pub(crate) bytes_moved: AtomicU64,
+}
+
+static NEXT_DEVICE_ID: AtomicU64 = AtomicU64::new(0);
+
+impl Device {
+    /// A simulated TPU of profile `ieee`, with default settings.
+    ///
+    /// # Errors
+    /// The host cannot start the device's threads.
+    #[track_caller]
+    pub fn simulator() -> Result<Self> {
+        Device::open(Config::default())
+    }
+
+    /// Opens a device.
+    ///
+    /// # Errors
+    /// No such profile (the error lists those there are), or the host cannot start the device's threads.
+    #[track_caller]
+    pub fn open(config: Config) -> Result<Self> {
+        let origin = Origin::caller();
+        let profile: Profile = config
+            .profile
+            .parse()
+            .map_err(|error: systole_hal::HalError| Error::argument(origin.clone(), error.message()))?;
+        if config.threads == 0 {
+            return Err(Error::argument(origin, "a device needs at least one thread"));
+        }
+        let sim = SimConfig {
+            memory_limit: config.memory_limit.unwrap_or(profile.memory_limit()),
+            profile,
+            threads: config.threads,
+            isa: config.isa,
+            kernel_timing: config.kernel_timing,
+            faults: config.faults.clone(),
+            thread_name: String::from("systole-device"),
+        };
+        let mut hal = SimDevice::open(sim).map_err(|error| Error::from_hal(&error, None, Vec::new(), origin))?;
+        if config.validate {
+            hal = Validated::wrap(hal);
+        }
+        Ok(Device(Arc::new(DeviceInner {
+            id: NEXT_DEVICE_ID.fetch_add(1, Ordering::Relaxed),
+            hal,
+            mode: AtomicU8::new(config.mode as u8),
+            plans: PlanCache::new(config.plan_capacity),
+            programs: PlanCache::new(config.plan_capacity.saturating_mul(4)),
+            reports: Mutex::new(VecDeque::new()),
+            streams: AtomicU64::new(0),
+            totals: Totals::default(),
+            config,
+        })))
+    }
+
+    /// Names of the numeric profiles that [`Config::profile`] may name.
+    pub fn profiles() -> Vec<&'static str> {
+        Profile::ALL.iter().map(|profile| profile.name()).collect()
+    }
+
+    pub(crate) fn from_inner(inner: Arc<DeviceInner>) -> Self {
+        Device(inner)
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<DeviceInner> {
+        &self.0
+    }
+
+    /// What the device is.
+    pub fn capabilities(&self) -> &Capabilities {
+        self.0.hal.capabilities()
+    }
+
+    /// Mode for ops that are recorded outside [`with_mode`](crate::with_mode).
+    pub fn mode(&self) -> Mode {
+        self.0.mode()
+    }
+
+    /// Sets the mode for ops recorded from now on.
+    pub fn set_mode(&self, mode: Mode) {
+        self.0.mode.store(mode as u8, Ordering::Relaxed);
+    }
+
+    /// Submits what the calling thread's current stream has pending and waits until the device has done everything.
+    ///
+    /// # Errors
+    /// The first failure on that stream that nobody has read.
+    #[track_caller]
+    pub fn synchronize(&self) -> Result<()> {
+        crate::Stream::current(self).synchronize()
+    }
+
+    /// Submits what the calling thread's current stream has pending, without waiting.
+    #[track_caller]
+    pub fn flush(&self) {
+        crate::Stream::current(self).flush();
+    }
+
+    /// Totals since the device was opened.
+    pub fn stats(&self) -> Stats {
+        let totals = &self.0.totals;
+        Stats {
+            ops: totals.ops.load(Ordering::Relaxed),
+            cuts: totals.cuts.load(Ordering::Relaxed),
+            launches: totals.launches.load(Ordering::Relaxed),
+            bytes_moved: totals.bytes_moved.load(Ordering::Relaxed),
+            plans: self.0.plans.stats(),
+            programs: self.0.programs.stats(),
+            memory: self.0.hal.memory_stats(),
+            kernel_time: self.0.hal.counters().busy,
+        }
+    }
+
+    /// The latest cuts, oldest first; at most [`Config::report_capacity`] of them.
+    pub fn reports(&self) -> Vec<FlushReport> {
+        self.0.reports.lock().iter().cloned().collect()
+    }
+
+    /// Forgets every plan and program, as if the device had just been opened.
+    pub fn clear_caches(&self) {
+        self.0.plans.clear();
+        self.0.programs.clear();
+    }
+}
+
+impl PartialEq for Device {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Device {}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.describe())
+    }
+}
+
+impl DeviceInner {
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn hal(&self) -> &DeviceRef {
+        &self.hal
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        format!("device {} ({})", self.id, self.hal.capabilities().name)
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        Mode::ALL[usize::from(self.mode.load(Ordering::Relaxed))]
+    }
+
+    pub(crate) fn next_stream_id(&self) -> u64 {
+        self.streams.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn report(&self, report: FlushReport) {
+        let capacity = self.config.report_capacity;
+        if capacity == 0 {
+            return;
+        }
+        let mut reports = self.reports.lock();
+        if reports.len() == capacity {
+            reports.pop_front();
+        }
+        reports.push_back(report);
+    }
+
+    pub(crate) fn upload(
+        &self,
+        stream: &Arc<StreamShared>,
+        ty: &TensorType,
+        bytes: &[u8],
+        origin: &Origin,
+    ) -> Result<Tensor> {
+        let buffer =
+            self.hal.upload(ty, bytes).map_err(|error| Error::from_hal(&error, None, vec![ty.clone()], origin.clone()))?;
+        Ok(Tensor::from_value(Value::settled(ty.clone(), stream.clone(), Ok(buffer))))
+    }
+
+    /// Waits for a value's buffer and copies it; a failure is blamed on the op that failed first.
+    pub(crate) fn download(&self, ty: &TensorType, buffer: &BufferRef, origin: &Origin) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; ty.byte_len()];
+        self.hal.download(buffer, &mut bytes).map_err(|error| crate::executor::blame(&error, origin))?;
+        Ok(bytes)
+    }
+
+    pub(crate) fn wait(&self, origin: &Origin) -> Result<()> {
+        self.hal.synchronize().map_err(|error| crate::executor::blame(&error, origin))
+    }
+}

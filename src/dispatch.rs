@@ -1,0 +1,90 @@
+//! The single door: check, infer, append.
+//!
+//! Type errors are raised here, at the caller's line, before anything is recorded. An op on a poisoned value is not
+//! recorded at all: its results carry the same first cause.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use systole_fusion::infer::infer;
+use systole_fusion::ir::{Attrs, Literal, Opcode, Origin, Region};
+use systole_kernels::TensorType;
+
+use crate::config::Mode;
+use crate::error::{Error, Result};
+use crate::report::CutReason;
+use crate::stream::StreamShared;
+use crate::tensor::Tensor;
+use crate::value::Value;
+
+thread_local! {
+    static MODE: Cell<Option<Mode>> = const { Cell::new(None) };
+}
+
+/// Runs `body` with `mode` for every op that this thread records, on any device.
+///
+/// ```
+/// # use systole::{Device, Mode, Tensor, with_mode};
+/// # fn main() -> systole::Result<()> {
+/// let device = Device::simulator()?;
+/// let x = Tensor::from_slice(&device, &[1.0f32, 2.0], [2])?;
+/// let fused = x.exp()?.neg()?.to_vec::<f32>()?;
+/// let strict = with_mode(Mode::Strict, || x.exp()?.neg()?.to_vec::<f32>())?;
+/// assert_eq!(fused, strict);
+/// # Ok(()) }
+/// ```
+pub fn with_mode<R>(mode: Mode, body: impl FnOnce() -> R) -> R {
+    struct Restore(Option<Mode>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            MODE.set(self.0);
+        }
+    }
+    let _restore = Restore(MODE.replace(Some(mode)));
+    body()
+}
+
+/// Records one op on `stream`.
+pub(crate) fn record(
+    stream: &Arc<StreamShared>,
+    op: Opcode,
+    operands: &[&Tensor],
+    attrs: Attrs,
+    regions: SmallVec<[Region; 1]>,
+    origin: Origin,
+) -> Result<SmallVec<[Tensor; 1]>> {
+    let types: SmallVec<[&TensorType; 3]> = operands.iter().map(|tensor| tensor.value().ty()).collect();
+    for tensor in operands {
+        if !Arc::ptr_eq(tensor.value().stream().device(), stream.device()) {
+            let reason = format!(
+                "operands live on different devices: {} and {}",
+                stream.device().describe(),
+                tensor.value().stream().device().describe()
+            );
+            return Err(Error::device_mismatch(op, types.into_iter().cloned().collect(), origin, reason));
+        }
+    }
+    let results = infer(op, &types, &attrs, &regions).map_err(|error| Error::from_type(&error, origin.clone()))?;
+    if let Attrs::Constant(Literal::Dense(ty, bytes)) = &attrs {
+        // Dense constants are data, so they are uploaded rather than planned around.
+        return Ok(SmallVec::from_elem(stream.device().upload(stream, ty, bytes, &origin)?, 1));
+    }
+    for tensor in operands {
+        let value = tensor.value();
+        if value.outcome().is_none() && !Arc::ptr_eq(value.stream(), stream) {
+            value.stream().cut(CutReason::UsedBy(origin.clone()));
+        }
+        if let Some(Err(cause)) = value.outcome() {
+            return Ok(results
+                .into_iter()
+                .map(|ty| Tensor::from_value(Value::settled(ty, stream.clone(), Err(cause.clone()))))
+                .collect());
+        }
+    }
+    let mode = MODE.get().unwrap_or_else(|| stream.device().mode());
+    if mode == Mode::Debug {
+        return crate::debug::record_checked(stream, op, operands, attrs, regions, results, origin);
+    }
+    Ok(stream.recorder().lock().append(stream, mode, op, operands, attrs, regions, results, origin))
+}

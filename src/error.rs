@@ -1,0 +1,156 @@
+//! What can go wrong, told with the op, the operand types and the user's line.
+
+use std::fmt;
+use std::sync::Arc;
+
+use systole_fusion::infer::TypeError;
+use systole_fusion::ir::{Opcode, Origin};
+use systole_hal::{ErrorKind, HalError};
+use systole_kernels::TensorType;
+
+/// The crate's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failure: what happened, to which op, on which operands, recorded where. Cheap to clone; a poisoned value hands the
+/// same error to everything that depends on it, so the *first* cause is what a reader sees.
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+struct Inner {
+    kind: Kind,
+    op: Option<Opcode>,
+    operands: Vec<TensorType>,
+    origin: Origin,
+    reason: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Type,
+    Argument,
+    DeviceMismatch,
+    OutOfMemory,
+    DeviceLost,
+    Unsupported,
+    Unavailable,
+    Internal,
+}
+
+impl Error {
+    fn new(kind: Kind, origin: Origin, reason: impl Into<String>) -> Self {
+        Error(Arc::new(Inner { kind, op: None, operands: Vec::new(), origin, reason: reason.into() }))
+    }
+
+    pub(crate) fn from_type(error: &TypeError, origin: Origin) -> Self {
+        Error(Arc::new(Inner {
+            kind: Kind::Type,
+            op: Some(error.op()),
+            operands: error.operands().to_vec(),
+            origin,
+            reason: error.reason().to_owned(),
+        }))
+    }
+
+    pub(crate) fn argument(origin: Origin, reason: impl Into<String>) -> Self {
+        Error::new(Kind::Argument, origin, reason)
+    }
+
+    pub(crate) fn device_mismatch(op: Opcode, operands: Vec<TensorType>, origin: Origin, reason: String) -> Self {
+        Error(Arc::new(Inner { kind: Kind::DeviceMismatch, op: Some(op), operands, origin, reason }))
+    }
+
+    pub(crate) fn unsupported(op: Option<Opcode>, operands: Vec<TensorType>, origin: Origin, reason: String) -> Self {
+        Error(Arc::new(Inner { kind: Kind::Unsupported, op, operands, origin, reason }))
+    }
+
+    pub(crate) fn check(op: Opcode, operands: Vec<TensorType>, origin: Origin, reason: String) -> Self {
+        Error(Arc::new(Inner { kind: Kind::Argument, op: Some(op), operands, origin, reason }))
+    }
+
+    pub(crate) fn from_hal(error: &HalError, op: Option<Opcode>, operands: Vec<TensorType>, origin: Origin) -> Self {
+        let kind = match error.kind() {
+            ErrorKind::OutOfMemory => Kind::OutOfMemory,
+            ErrorKind::Unsupported => Kind::Unsupported,
+            ErrorKind::DeviceLost => Kind::DeviceLost,
+            ErrorKind::Unavailable => Kind::Unavailable,
+            ErrorKind::InvalidProgram | ErrorKind::Internal => Kind::Internal,
+        };
+        Error(Arc::new(Inner { kind, op, operands, origin, reason: error.to_string() }))
+    }
+
+    /// The op that failed, where an op did.
+    pub fn op(&self) -> Option<Opcode> {
+        self.0.op
+    }
+
+    /// The types of that op's operands.
+    pub fn operands(&self) -> &[TensorType] {
+        &self.0.operands
+    }
+
+    /// Where in the user's program the failing call was made.
+    pub fn origin(&self) -> &Origin {
+        &self.0.origin
+    }
+
+    /// What happened, in words and values.
+    pub fn reason(&self) -> &str {
+        &self.0.reason
+    }
+
+    /// Whether shapes, dtypes or attributes do not fit the op.
+    pub fn is_type_error(&self) -> bool {
+        self.0.kind == Kind::Type
+    }
+
+    /// Whether an argument is wrong by itself: an unknown name, a length that does not match, an index out of range.
+    pub fn is_argument_error(&self) -> bool {
+        self.0.kind == Kind::Argument
+    }
+
+    /// Whether tensors of different devices met in one op.
+    pub fn is_device_mismatch(&self) -> bool {
+        self.0.kind == Kind::DeviceMismatch
+    }
+
+    /// Whether the device's memory limit would have been exceeded.
+    pub fn is_out_of_memory(&self) -> bool {
+        self.0.kind == Kind::OutOfMemory
+    }
+
+    /// Whether the device is gone.
+    pub fn is_device_lost(&self) -> bool {
+        self.0.kind == Kind::DeviceLost
+    }
+
+    /// Whether this is the same failure as `other`: a poisoned value and its cause are.
+    pub fn is_same_as(&self, other: &Error) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { op, operands, origin, reason, .. } = &*self.0;
+        if let Some(op) = op {
+            write!(f, "{op}(")?;
+            for (i, ty) in operands.iter().enumerate() {
+                write!(f, "{}{ty}", if i > 0 { ", " } else { "" })?;
+            }
+            f.write_str("): ")?;
+        }
+        f.write_str(reason)?;
+        match origin {
+            Origin::Unknown => Ok(()),
+            Origin::Caller(_) | Origin::Named(_) => write!(f, " (at {origin})"),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Error({:?}: {self})", self.0.kind)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,248 @@
+//! From a cut trace to submitted launches.
+//!
+//! The key is looked up; on a miss the plan is built and its programs compiled. Then the plan's steps are submitted in
+//! order without waiting: buffers go from slot to slot, a buffer read for the last time is donated when nothing else
+//! holds it, and a failed step poisons exactly the slots that depend on it, with the first cause.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use smallvec::SmallVec;
+use systole_fusion::canonical::{PlanKey, canonicalize};
+use systole_fusion::ir::{Origin, Trace};
+use systole_fusion::lower::lower;
+use systole_fusion::plan::{self, Plan, PlanConfig, Slot, Step};
+use systole_hal::{Arg, ExecutableRef, HalError, Label, Launch};
+
+use crate::device::DeviceInner;
+use crate::error::Error;
+use crate::recorder::Cut;
+use crate::report::{FlushReport, PlanSource};
+use crate::stream::StreamShared;
+use crate::value::{Outcome, Value};
+
+/// A plan with the device's executables for its launches.
+pub(crate) struct BoundPlan {
+    plan: Plan,
+    /// One per launch, in step order.
+    executables: Vec<ExecutableRef>,
+    /// Programs that were new to the device when this was bound.
+    new_programs: usize,
+}
+
+/// What a launch's label carries: enough to name the op and the line, should it fail.
+struct Blame {
+    trace: Arc<Trace>,
+    plan: Arc<BoundPlan>,
+    launch: usize,
+}
+
+impl Blame {
+    fn launch(&self) -> &plan::Launch {
+        self.plan.plan.launches().nth(self.launch).expect("the label was made for a launch of this plan")
+    }
+}
+
+/// Runs a cut trace; settles every output.
+pub(crate) fn run(stream: &Arc<StreamShared>, cut: Cut) {
+    let device = stream.device();
+    let _span = tracing::debug_span!("flush", stream = stream.id(), sequence = cut.sequence).entered();
+    let ops = cut.trace.nodes().len();
+    device.totals.ops.fetch_add(ops as u64, Ordering::Relaxed);
+    device.totals.cuts.fetch_add(1, Ordering::Relaxed);
+    let mut report = FlushReport {
+        stream: stream.id(),
+        sequence: cut.sequence,
+        reason: cut.reason.clone(),
+        ops,
+        outputs: cut.outputs.len(),
+        key: 0,
+        plan: PlanSource::Nothing,
+        launches: 0,
+        bytes_moved: 0,
+        peak_bytes: 0,
+    };
+    if !cut.outputs.is_empty() {
+        submit(stream, cut, &mut report);
+        device.totals.launches.fetch_add(report.launches as u64, Ordering::Relaxed);
+        device.totals.bytes_moved.fetch_add(report.bytes_moved, Ordering::Relaxed);
+    }
+    tracing::debug!(?report.reason, report.ops, report.launches, ?report.plan, "cut");
+    device.report(report);
+}
+
+fn submit(stream: &Arc<StreamShared>, cut: Cut, report: &mut FlushReport) {
+    let device = stream.device();
+    let Cut { trace, inputs, outputs, .. } = cut;
+    // Whether an input may really be reused is decided per launch, by who else holds it: were it part of the key,
+    // another thread's drop could change which plan runs.
+    let donatable: SmallVec<[bool; 32]> = SmallVec::from_elem(true, inputs.len());
+    let prepared = canonicalize(&trace, &donatable).map_err(|unsupported| {
+        let node = unsupported.node().map(|node| trace.node(node));
+        let operands = node.map_or(Vec::new(), |node| node.operands.iter().map(|&id| trace.ty(id).clone()).collect());
+        let origin = node.map_or(Origin::Unknown, |node| node.origin.clone());
+        Error::unsupported(node.map(|node| node.op), operands, origin, unsupported.to_string())
+    });
+    let prepared = prepared.and_then(|keyed| {
+        report.key = keyed.key.hash64();
+        let bound = device.plans.get_or_build(&keyed.key, || bind(device, &keyed.key)).map_err(|error| {
+            let origin = trace.nodes().last().map_or(Origin::Unknown, |node| node.origin.clone());
+            blame(&error, &origin)
+        })?;
+        Ok((keyed, bound))
+    });
+    let (keyed, (bound, built)) = match prepared {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            stream.note_failure(&error);
+            outputs.iter().for_each(|value| value.settle(Err(error.clone())));
+            return;
+        }
+    };
+    report.plan = if built { PlanSource::Built { programs: bound.new_programs } } else { PlanSource::Cached };
+    report.launches = bound.executables.len();
+    report.bytes_moved = bound.plan.bytes_moved(&keyed.params);
+    report.peak_bytes = bound.plan.peak_bytes(&keyed.params);
+    let mut submission = Submission { stream, trace: Arc::new(trace), bound: &bound, slots: Slots::new(&bound.plan, inputs) };
+    let mut launches = 0;
+    for step in bound.plan.steps() {
+        match step {
+            Step::Alias { from, to, dead, .. } => {
+                submission.slots.alias(*from, *to);
+                submission.slots.clear(dead);
+            }
+            Step::Launch(launch) => {
+                submission.launch(launches, launch, &keyed.params, &keyed.scalars);
+                launches += 1;
+            }
+        }
+    }
+    for (value, slot) in outputs.iter().zip(bound.plan.outputs()) {
+        value.settle(submission.slots.outcome(*slot));
+    }
+}
+
+/// Builds the plan for a key and compiles what the device does not have yet.
+fn bind(device: &DeviceInner, key: &PlanKey) -> Result<BoundPlan, HalError> {
+    let _span = tracing::debug_span!("build", key = key.fingerprint()).entered();
+    let plan = Plan::build(key, &PlanConfig::default());
+    let mut new_programs = 0;
+    let executables = plan
+        .launches()
+        .map(|launch| {
+            let compile = || device.hal().compile(lower(&launch.group));
+            let (executable, built) = device.programs.get_or_build(&launch.group, compile)?;
+            new_programs += usize::from(built);
+            Ok(ExecutableRef::clone(&executable))
+        })
+        .collect::<Result<_, HalError>>()?;
+    Ok(BoundPlan { plan, executables, new_programs })
+}
+
+/// A plan under way.
+struct Submission<'a> {
+    stream: &'a StreamShared,
+    trace: Arc<Trace>,
+    bound: &'a Arc<BoundPlan>,
+    slots: Slots,
+}
+
+impl Submission<'_> {
+    /// Submits launch number `at` of the plan; a failure poisons its outputs.
+    fn launch(&mut self, at: usize, launch: &plan::Launch, params: &[i64], scalars: &[u64]) {
+        let results = self.slots.args(launch).and_then(|args| {
+            let params: SmallVec<[i64; 16]> = launch.params.iter().map(|&param| params[usize::from(param)]).collect();
+            let scalars: SmallVec<[u64; 8]> = launch.scalars.iter().map(|&scalar| scalars[usize::from(scalar)]).collect();
+            let label = Label::new(Arc::new(Blame { trace: self.trace.clone(), plan: self.bound.clone(), launch: at }));
+            let arguments = Launch { params: &params, scalars: &scalars, args, label };
+            self.stream.device().hal().execute(&self.bound.executables[at], arguments).map_err(|error| {
+                let error = blame(&error, &Origin::Unknown);
+                self.stream.note_failure(&error);
+                error
+            })
+        });
+        match results {
+            Ok(execution) => {
+                for (&slot, buffer) in launch.outputs.iter().zip(execution.outputs) {
+                    self.slots.set(slot, Ok(buffer));
+                }
+            }
+            Err(error) => launch.outputs.iter().for_each(|&slot| self.slots.set(slot, Err(error.clone()))),
+        }
+        self.slots.clear(&launch.dead);
+    }
+}
+
+/// The buffers of a plan under way.
+struct Slots(SmallVec<[Option<Outcome>; 32]>);
+
+impl Slots {
+    fn new(plan: &Plan, inputs: Vec<Arc<Value>>) -> Self {
+        let mut slots: SmallVec<[Option<Outcome>; 32]> = inputs.into_iter().map(take_input).collect();
+        slots.resize(plan.slot_count(), None);
+        Slots(slots)
+    }
+
+    fn set(&mut self, slot: Slot, outcome: Outcome) {
+        self.0[slot.index()] = Some(outcome);
+    }
+
+    fn outcome(&self, slot: Slot) -> Outcome {
+        self.0[slot.index()].clone().expect("a plan fills a slot before it is used")
+    }
+
+    fn alias(&mut self, from: Slot, to: Slot) {
+        self.0[to.index()] = self.0[from.index()].clone();
+    }
+
+    /// Lets go of values that no later step reads.
+    fn clear(&mut self, dead: &[Slot]) {
+        dead.iter().for_each(|slot| self.0[slot.index()] = None);
+    }
+
+    /// The arguments of a launch, or the first cause among failed ones.
+    fn args(&mut self, launch: &plan::Launch) -> Result<SmallVec<[Arg; 8]>, Error> {
+        let argument = |input: &plan::SlotUse| {
+            if !input.last_use {
+                return self.outcome(input.slot).map(Arg::Borrowed);
+            }
+            let outcome = self.0[input.slot.index()].take().expect("a slot is taken at its last use only");
+            // What a tensor, another slot or another trace still holds can be read again, so it is only lent.
+            outcome.map(|buffer| if Arc::strong_count(&buffer) == 1 { Arg::Donated(buffer) } else { Arg::Borrowed(buffer) })
+        };
+        launch.inputs.iter().map(argument).collect()
+    }
+}
+
+/// An input's buffer. A value that nobody observes any more gives up its own reference, so that its last reader can
+/// have the memory.
+fn take_input(value: Arc<Value>) -> Option<Outcome> {
+    if value.is_observed() {
+        return value.outcome().cloned();
+    }
+    match Arc::try_unwrap(value) {
+        Ok(value) => value.into_outcome(),
+        Err(shared) => shared.outcome().cloned(),
+    }
+}
+
+/// The user's error for a device error: the op and line of the launch that failed first, where its label tells, and
+/// `fallback` otherwise.
+pub(crate) fn blame(error: &HalError, fallback: &Origin) -> Error {
+    match error.label().downcast::<Blame>() {
+        Some(blame) => {
+            let launch = blame.launch();
+            let node = launch.output_nodes.first().expect("a launch computes something");
+            let node = blame.trace.node(*node);
+            let operands = node.operands.iter().map(|&value| blame.trace.ty(value).clone()).collect();
+            let error = if launch.nodes.len() > 1 {
+                HalError::new(error.kind(), format!("{}, in the fused program {}", error.message(), launch.name))
+            } else {
+                error.clone()
+            };
+            Error::from_hal(&error, Some(node.op), operands, node.origin.clone())
+        }
+        None => Error::from_hal(error, None, Vec::new(), fallback.clone()),
+    }
+}
+

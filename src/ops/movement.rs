@@ -1,0 +1,151 @@
+//! Methods that move elements.
+
+use std::borrow::Cow;
+
+use systole_fusion::ir::attrs::Dims;
+use systole_fusion::ir::{Attrs, Opcode, Origin, PadAmounts, SliceLimits};
+use systole_kernels::Shape;
+
+use super::record;
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+
+fn dims(numbers: impl IntoIterator<Item = usize>) -> Dims {
+    // A number that does not fit names no dimension; inference reports it.
+    numbers.into_iter().map(|number| u32::try_from(number).unwrap_or(u32::MAX)).collect()
+}
+
+impl Tensor {
+    /// The same elements in row-major order under another shape.
+    ///
+    /// # Errors
+    /// The shapes differ in their number of elements.
+    #[track_caller]
+    pub fn reshape(&self, shape: impl Into<Shape>) -> Result<Tensor> {
+        record(Opcode::Reshape, &[self], Attrs::Reshape(shape.into()), Origin::caller())
+    }
+
+    /// Dimension `i` of the result is dimension `permutation[i]` of this.
+    ///
+    /// # Errors
+    /// `permutation` is none of this tensor's dimensions.
+    #[track_caller]
+    pub fn transpose(&self, permutation: &[usize]) -> Result<Tensor> {
+        record(Opcode::Transpose, &[self], Attrs::Transpose(dims(permutation.iter().copied())), Origin::caller())
+    }
+
+    /// The last two dimensions exchanged.
+    ///
+    /// # Errors
+    /// Rank below 2.
+    #[track_caller]
+    pub fn t(&self) -> Result<Tensor> {
+        let origin = Origin::caller();
+        let rank = self.rank();
+        if rank < 2 {
+            return Err(Error::argument(origin, format!("t of a tensor of shape {}: rank 2 or more is needed", self.shape())));
+        }
+        let permutation = dims((0..rank - 2).chain([rank - 1, rank - 2]));
+        record(Opcode::Transpose, &[self], Attrs::Transpose(permutation), origin)
+    }
+
+    /// This tensor's dimension `i` placed as dimension `dimensions[i]` of `shape`; other dimensions, and those of
+    /// extent 1, repeat.
+    ///
+    /// # Errors
+    /// Extents that neither match nor are 1, or dimensions that are no increasing numbers within the shape.
+    #[track_caller]
+    pub fn broadcast_in_dim(&self, shape: impl Into<Shape>, dimensions: &[usize]) -> Result<Tensor> {
+        let attrs = Attrs::BroadcastInDim { shape: shape.into(), dimensions: dims(dimensions.iter().copied()) };
+        record(Opcode::BroadcastInDim, &[self], attrs, Origin::caller())
+    }
+
+    /// Broadcast to `shape` as NumPy does: aligned at the last dimension.
+    ///
+    /// # Errors
+    /// Extents that neither match nor are 1.
+    #[track_caller]
+    pub fn broadcast_to(&self, shape: impl Into<Shape>) -> Result<Tensor> {
+        let origin = Origin::caller();
+        let shape = shape.into();
+        if shape.rank() < self.rank() {
+            let reason = format!("a tensor of shape {} does not broadcast to {shape}", self.shape());
+            return Err(Error::argument(origin, reason));
+        }
+        Ok(self.broadcast_from(&shape, &origin)?.into_owned())
+    }
+
+    /// This tensor at `shape`, whose rank is at least its own.
+    pub(super) fn broadcast_from(&self, shape: &Shape, origin: &Origin) -> Result<Cow<'_, Tensor>> {
+        if self.shape() == shape {
+            return Ok(Cow::Borrowed(self));
+        }
+        let attrs =
+            Attrs::BroadcastInDim { shape: shape.clone(), dimensions: dims(shape.rank() - self.rank()..shape.rank()) };
+        record(Opcode::BroadcastInDim, &[self], attrs, origin.clone()).map(Cow::Owned)
+    }
+
+    /// The box of indices `start[d], start[d] + stride[d], …` below `limit[d]` in each dimension.
+    ///
+    /// # Errors
+    /// Lengths that are not the rank, or `0 <= start <= limit <= extent` and `stride >= 1` broken somewhere.
+    #[track_caller]
+    pub fn slice(&self, start: &[usize], limit: &[usize], stride: &[usize]) -> Result<Tensor> {
+        let limits = SliceLimits { start: signed(start), limit: signed(limit), stride: signed(stride) };
+        record(Opcode::Slice, &[self], Attrs::Slice(Box::new(limits)), Origin::caller())
+    }
+
+    /// Indices `start` to `limit` (exclusive) along one dimension, all of the others.
+    ///
+    /// # Errors
+    /// No such dimension, or `start <= limit <= extent` broken.
+    #[track_caller]
+    pub fn narrow(&self, dimension: usize, start: usize, limit: usize) -> Result<Tensor> {
+        let origin = Origin::caller();
+        if dimension >= self.rank() {
+            let reason = format!("narrow of dimension {dimension} of a tensor of shape {}", self.shape());
+            return Err(Error::argument(origin, reason));
+        }
+        let mut limits = SliceLimits {
+            start: std::iter::repeat_n(0, self.rank()).collect(),
+            limit: signed(self.shape()),
+            stride: std::iter::repeat_n(1, self.rank()).collect(),
+        };
+        limits.start[dimension] = i64::try_from(start).unwrap_or(i64::MAX);
+        limits.limit[dimension] = i64::try_from(limit).unwrap_or(i64::MAX);
+        record(Opcode::Slice, &[self], Attrs::Slice(Box::new(limits)), origin)
+    }
+
+    /// `value` (a scalar tensor) around and between the elements; negative `low` and `high` cut.
+    ///
+    /// # Errors
+    /// Lengths that are not the rank, a negative `interior`, a negative extent, or a `value` of another dtype or rank.
+    #[track_caller]
+    pub fn pad(&self, value: &Tensor, low: &[i64], high: &[i64], interior: &[i64]) -> Result<Tensor> {
+        let amounts = PadAmounts {
+            low: low.iter().copied().collect(),
+            high: high.iter().copied().collect(),
+            interior: interior.iter().copied().collect(),
+        };
+        record(Opcode::Pad, &[self, value], Attrs::Pad(Box::new(amounts)), Origin::caller())
+    }
+
+    /// The tensors one after another along `dimension`.
+    ///
+    /// # Errors
+    /// No tensors, or shapes and dtypes that differ elsewhere.
+    #[track_caller]
+    pub fn concatenate(tensors: &[&Tensor], dimension: usize) -> Result<Tensor> {
+        let origin = Origin::caller();
+        if tensors.is_empty() {
+            return Err(Error::argument(origin, "concatenate of no tensors"));
+        }
+        let dimension = u32::try_from(dimension).unwrap_or(u32::MAX);
+        record(Opcode::Concatenate, tensors, Attrs::Concatenate(dimension), origin)
+    }
+}
+
+/// Host extents as the signed numbers of attributes; one too large for them fits no shape, and inference says so.
+fn signed<C: FromIterator<i64>>(numbers: &[usize]) -> C {
+    numbers.iter().map(|&number| i64::try_from(number).unwrap_or(i64::MAX)).collect()
+}

@@ -1,0 +1,168 @@
+//! The user's handle to a value.
+
+use std::fmt;
+use std::sync::Arc;
+
+use systole_fusion::ir::Origin;
+use systole_kernels::{DType, Element, Scalar, Shape, TensorType};
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::report::CutReason;
+use crate::stream;
+use crate::value::{Value, drop_handle};
+
+/// A tensor: an immutable value on a device, which may still be pending. Cloning copies the handle, not the elements.
+///
+/// Every op method gives a `Result`: shape and dtype errors are raised by the call, at the caller's line. Failures of
+/// the device poison the value and surface where it, or anything computed from it, is read.
+pub struct Tensor {
+    value: Arc<Value>,
+}
+
+impl Tensor {
+    pub(crate) fn from_value(value: Arc<Value>) -> Self {
+        Tensor { value }
+    }
+
+    pub(crate) fn value(&self) -> &Arc<Value> {
+        &self.value
+    }
+
+    /// Copies `elements`, row-major, to a tensor of `shape` on `device`.
+    ///
+    /// # Errors
+    /// The number of elements is not that of the shape, or the device is out of memory.
+    #[track_caller]
+    pub fn from_slice<T: Element>(device: &Device, elements: &[T], shape: impl Into<Shape>) -> Result<Self> {
+        Tensor::from_bytes(device, T::DTYPE, bytemuck::cast_slice(elements), shape)
+    }
+
+    /// Copies row-major elements in native byte order to a tensor on `device`; bools are bytes 0 and 1.
+    ///
+    /// # Errors
+    /// The number of bytes is not that of the type, a bool is neither 0 nor 1, or the device is out of memory.
+    #[track_caller]
+    pub fn from_bytes(device: &Device, dtype: DType, bytes: &[u8], shape: impl Into<Shape>) -> Result<Self> {
+        let origin = Origin::caller();
+        let ty = TensorType::new(dtype, shape);
+        if ty.checked_byte_len() != Some(bytes.len()) {
+            let elements = bytes.len() / dtype.size();
+            return Err(Error::argument(origin, format!("{elements} elements of {dtype} do not fill shape {}", ty.shape)));
+        }
+        if dtype == DType::Bool {
+            if let Some(at) = bytes.iter().position(|&byte| byte > 1) {
+                return Err(Error::argument(origin, format!("byte {at} of a bool tensor is {}, not 0 or 1", bytes[at])));
+            }
+        }
+        stream::current(device.inner(), |stream| device.inner().upload(stream.shared(), &ty, bytes, &origin))
+    }
+
+    /// Type.
+    pub fn ty(&self) -> &TensorType {
+        self.value.ty()
+    }
+
+    /// Extents.
+    pub fn shape(&self) -> &Shape {
+        &self.value.ty().shape
+    }
+
+    /// Number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.value.ty().rank()
+    }
+
+    /// Element type.
+    pub fn dtype(&self) -> DType {
+        self.value.ty().dtype
+    }
+
+    /// The device.
+    pub fn device(&self) -> Device {
+        Device::from_inner(self.value.stream().device().clone())
+    }
+
+    /// Waits for the elements and copies them to the host, row-major.
+    ///
+    /// # Errors
+    /// `T` is not the tensor's element type, or the value failed: then the error names the op that failed first and the
+    /// line that recorded it.
+    #[track_caller]
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        let origin = Origin::caller();
+        if T::DTYPE != self.dtype() {
+            let reason = format!("a tensor of {} was read as {}", self.dtype(), T::DTYPE);
+            return Err(Error::argument(origin, reason));
+        }
+        let bytes = self.read(origin)?;
+        Ok(bytes
+            .chunks_exact(T::DTYPE.size())
+            .map(|chunk| {
+                let mut bits = [0; 8];
+                bits[..chunk.len()].copy_from_slice(chunk);
+                T::from_scalar(Scalar::from_bits(T::DTYPE, u64::from_le_bytes(bits)))
+            })
+            .collect())
+    }
+
+    /// Waits for the elements and copies them to the host as bytes, row-major, little-endian.
+    ///
+    /// # Errors
+    /// The value failed.
+    #[track_caller]
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        self.read(Origin::caller())
+    }
+
+    /// Waits for the only element of a tensor and copies it to the host.
+    ///
+    /// # Errors
+    /// The tensor has another number of elements, `T` is not its element type, or the value failed.
+    #[track_caller]
+    pub fn item<T: Element>(&self) -> Result<T> {
+        let origin = Origin::caller();
+        if self.shape().elements() != 1 {
+            return Err(Error::argument(origin, format!("item of a tensor of shape {}", self.shape())));
+        }
+        Ok(self.to_vec::<T>()?.remove(0))
+    }
+
+    fn read(&self, origin: Origin) -> Result<Vec<u8>> {
+        let stream = self.value.stream();
+        if self.value.outcome().is_none() {
+            stream.cut(CutReason::Read(origin.clone()));
+        }
+        let outcome = self.value.outcome().expect("a cut settles every value of its trace that has a handle");
+        outcome
+            .as_ref()
+            .map_err(Error::clone)
+            .and_then(|buffer| stream.device().download(self.ty(), buffer, &origin))
+            .inspect_err(|error| stream.mark_reported(error))
+    }
+}
+
+impl Clone for Tensor {
+    fn clone(&self) -> Self {
+        self.value.add_handle();
+        Tensor { value: self.value.clone() }
+    }
+}
+
+impl Drop for Tensor {
+    fn drop(&mut self) {
+        drop_handle(&self.value);
+    }
+}
+
+/// Type and state; never waits.
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.value.outcome() {
+            None => "pending",
+            Some(Ok(_)) => "submitted",
+            Some(Err(_)) => "failed",
+        };
+        write!(f, "Tensor({}, {state})", self.ty())
+    }
+}
