@@ -83,7 +83,7 @@ impl Device {
         };
         let mut hal = SimDevice::open(sim).map_err(|error| Error::from_hal(&error, None, Vec::new(), origin))?;
         if config.validate {
-            hal = Validated::wrap(hal);
+            hal = Arc::new(Validated::new(hal));
         }
         Ok(Device(Arc::new(DeviceInner {
             id: NEXT_DEVICE_ID.fetch_add(1, Ordering::Relaxed),

@@ -85,7 +85,7 @@ fn submit(stream: &Arc<StreamShared>, cut: Cut, report: &mut FlushReport) {
     });
     let prepared = prepared.and_then(|keyed| {
         report.key = keyed.key.hash64();
-        let bound = device.plans.get_or_build(&keyed.key, || bind(device, &keyed.key)).map_err(|error| {
+        let bound = device.plans.get_or_try_build(&keyed.key, || bind(device, &keyed.key)).map_err(|error| {
             let origin = trace.nodes().last().map_or(Origin::Unknown, |node| node.origin.clone());
             blame(&error, &origin)
         })?;
@@ -124,14 +124,14 @@ fn submit(stream: &Arc<StreamShared>, cut: Cut, report: &mut FlushReport) {
 
 /// Builds the plan for a key and compiles what the device does not have yet.
 fn bind(device: &DeviceInner, key: &PlanKey) -> Result<BoundPlan, HalError> {
-    let _span = tracing::debug_span!("build", key = key.fingerprint()).entered();
+    let _span = tracing::debug_span!("build", key = key.hash64()).entered();
     let plan = Plan::build(key, &PlanConfig::default());
     let mut new_programs = 0;
     let executables = plan
         .launches()
         .map(|launch| {
             let compile = || device.hal().compile(lower(&launch.group));
-            let (executable, built) = device.programs.get_or_build(&launch.group, compile)?;
+            let (executable, built) = device.programs.get_or_try_build(&launch.group, compile)?;
             new_programs += usize::from(built);
             Ok(ExecutableRef::clone(&executable))
         })

@@ -202,7 +202,7 @@ impl StreamShared {
 
 thread_local! {
     /// The streams this thread has made current, the innermost last.
-    static CURRENT: RefCell<SmallVec<[Stream; 2]>> = const { RefCell::new(SmallVec::new_const()) };
+    static CURRENT: RefCell<SmallVec<[Stream; 2]>> = RefCell::new(SmallVec::new());
     static THREAD_ID: u64 = NEXT_THREAD_ID.fetch_add(1, Ordering::Relaxed);
 }
 

@@ -25,11 +25,18 @@ pub(crate) fn curve(values: &[f32], columns: usize, rows: usize) -> String {
     let width = (0..rows).map(|row| label(row).len()).max().unwrap_or(0);
     let mut text = String::new();
     for (row, cells) in cells.chunks(columns).enumerate() {
-        let line: String = cells.iter().map(|&dots| char::from_u32(BLANK + dots).unwrap_or(' ')).collect();
+        let line: String =
+            cells.iter().map(|&dots| char::from_u32(BLANK + dots).unwrap_or(' ')).collect();
         text += &format!("{:>width$} ┤{}\n", label(row), line.trim_end_matches('\u{2800}'));
     }
     let last = values.len().to_string();
-    text + &format!("{:width$} └{}\n{:width$}  1{last:>columns$}\n", "", "─".repeat(columns), "", columns = columns - 1)
+    text + &format!(
+        "{:width$} └{}\n{:width$}  1{last:>columns$}\n",
+        "",
+        "─".repeat(columns),
+        "",
+        columns = columns - 1
+    )
 }
 
 /// Dots of each cell, row by row.
@@ -58,7 +65,11 @@ fn extremes(values: &[f32], x: usize, width: usize) -> Option<(f32, f32)> {
         let below = position.floor() as usize;
         let above = (below + 1).min(last);
         let share = (position - below as f64) as f32;
-        if share == 0.0 { values[below] } else { values[below] * (1.0 - share) + values[above] * share }
+        if share == 0.0 {
+            values[below]
+        } else {
+            values[below] * (1.0 - share) + values[above] * share
+        }
     };
     let between = values[from.ceil() as usize..=to.floor() as usize].iter().copied();
     let taken = between.chain([at(from), at(to)]).filter(|value| value.is_finite());
@@ -81,27 +92,87 @@ mod tests {
     #[test]
     fn a_falling_curve() {
         let values: Vec<_> = (0..200).map(|i| 2.5 * (-i as f32 / 40.0).exp()).collect();
-        check(&values, &expect![[""]]);
+        check(
+            &values,
+            &expect![[r#"
+            2.500 ┤⢧
+                  ┤⠈⢧⡀
+                  ┤⠀⠀⠙⢦⡀
+            0.017 ┤⠀⠀⠀⠀⠉⠓⠲⠤⠤⠤⣄⣀⣀⣀⣀⣀
+                  └────────────────
+                   1            200
+        "#]],
+        );
     }
 
     #[test]
     fn few_values_are_joined_by_lines() {
-        check(&[0.0, 1.0, 0.0], &expect![[""]]);
+        check(
+            &[0.0, 1.0, 0.0],
+            &expect![[r#"
+            1.000 ┤⠀⠀⠀⠀⠀⢀⡴⠋⠳⣄
+                  ┤⠀⠀⠀⢀⡴⠋⠀⠀⠀⠈⠳⣄
+                  ┤⠀⢀⡴⠋⠀⠀⠀⠀⠀⠀⠀⠈⠳⣄
+            0.000 ┤⡴⠋⠀⠀⠀⠀⠀⠀⠀⠀⠀⠀⠀⠈⠳⣄
+                  └────────────────
+                   1              3
+        "#]],
+        );
     }
 
     #[test]
     fn a_constant_runs_through_the_middle() {
-        check(&[1.0; 5], &expect![[""]]);
+        check(
+            &[1.0; 5],
+            &expect![[r#"
+            1.000 ┤
+                  ┤
+                  ┤⠉⠉⠉⠉⠉⠉⠉⠉⠉⠉⠉⠉⠉⠉⠉⠉
+            1.000 ┤
+                  └────────────────
+                   1              5
+        "#]],
+        );
     }
 
     #[test]
     fn one_value_and_none() {
-        check(&[3.0], &expect![[""]]);
-        check(&[], &expect![[""]]);
+        check(
+            &[3.0],
+            &expect![[r#"
+            3.000 ┤
+                  ┤
+                  ┤⠉⠉⠉⠉⠉⠉⠉⠉⠉⠉⠉⠉⠉⠉⠉⠉
+            3.000 ┤
+                  └────────────────
+                   1              1
+        "#]],
+        );
+        check(
+            &[],
+            &expect![[r#"
+             ┤
+             ┤
+             ┤
+             ┤
+             └────────────────
+              1              0
+        "#]],
+        );
     }
 
     #[test]
     fn a_value_that_is_not_finite_leaves_a_gap() {
-        check(&[0.0, 1.0, f32::NAN, 1.0, 0.0], &expect![[""]]);
+        check(
+            &[0.0, 1.0, f32::NAN, 1.0, 0.0],
+            &expect![[r#"
+            1.000 ┤⠀⠀⢀⡞⠀⠀⠀⠀⠀⠀⠀⠘⣆
+                  ┤⠀⢀⡞⠀⠀⠀⠀⠀⠀⠀⠀⠀⠘⣆
+                  ┤⢀⡞⠀⠀⠀⠀⠀⠀⠀⠀⠀⠀⠀⠘⣆
+            0.000 ┤⡞⠀⠀⠀⠀⠀⠀⠀⠀⠀⠀⠀⠀⠀⠘⣆
+                  └────────────────
+                   1              5
+        "#]],
+        );
     }
 }

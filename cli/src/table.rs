@@ -37,7 +37,15 @@ pub(crate) fn render(model: &Model, device: &Capabilities, runs: &Runs) -> Strin
 }
 
 fn rows(measurements: &[(Mode, Measurement)]) -> String {
-    let heads = ["time/step", "in kernels", "ops/step", "launches/step", "moved/step", "plans built", "plan hits"];
+    let heads = [
+        "time/step",
+        "in kernels",
+        "ops/step",
+        "launches/step",
+        "moved/step",
+        "plans built",
+        "plan hits",
+    ];
     let mut text = format!("{HEADING}{:<7}", "mode");
     for head in heads {
         text += &format!("  {head:>width$}", width = head.len());
@@ -69,7 +77,9 @@ fn speed_up(measurements: &[(Mode, Measurement)]) -> String {
         found.map(|(_, measurement)| measurement.seconds_per_step)
     };
     match (time(Mode::Strict), time(Mode::Fused)) {
-        (Some(strict), Some(fused)) if fused > 0.0 => format!("fused is {:.2}× as fast as strict\n", strict / fused),
+        (Some(strict), Some(fused)) if fused > 0.0 => {
+            format!("fused is {:.2}× as fast as strict\n", strict / fused)
+        }
         _ => String::new(),
     }
 }
@@ -131,8 +141,18 @@ mod tests {
     #[test]
     fn columns_are_aligned() {
         check(
-            &[(Mode::Debug, measurement(1.25, 176.0)), (Mode::Strict, measurement(0.0012, 176.0)), (Mode::Fused, measurement(4e-4, 9.25))],
-            &expect![[""]],
+            &[
+                (Mode::Debug, measurement(1.25, 176.0)),
+                (Mode::Strict, measurement(0.0012, 176.0)),
+                (Mode::Fused, measurement(4e-4, 9.25)),
+            ],
+            &expect![[r#"
+                mode     time/step  in kernels  ops/step  launches/step  moved/step  plans built  plan hits
+                debug       1.25 s      625 ms     176.0          176.0    2.07 MiB           17     98.8 %
+                strict     1.20 ms      600 µs     176.0          176.0    2.07 MiB           17     98.8 %
+                fused       400 µs      200 µs     176.0            9.2     112 KiB           17     98.8 %
+                fused is 3.00× as fast as strict
+            "#]],
         );
     }
 

@@ -10,6 +10,16 @@
 //!
 //! This crate does no I/O, reads no environment, starts no thread, and knows no device.
 
+mod access;
+pub mod cache;
+pub mod canonical;
+pub mod cost;
 pub mod infer;
 pub mod ir;
+pub mod legality;
+pub mod lower;
+pub mod partition;
+pub mod plan;
+pub mod reference;
 pub mod text;
+pub mod verify;

@@ -7,6 +7,7 @@
 //! Unfused execution is the same code with a partition of single nodes ([`PlanConfig::fuse`]).
 
 mod build;
+mod display;
 mod lifetimes;
 
 use systole_kernels::program::BufferType;
@@ -107,8 +108,12 @@ impl Launch {
 /// How a trace is computed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
+    /// Per slot.
     types: Vec<BufferType>,
-    inputs: u32,
+    /// Per slot, the first slot that has the same buffer.
+    storages: Vec<Slot>,
+    /// Per input.
+    donatable: Vec<bool>,
     steps: Vec<Step>,
     outputs: Vec<Slot>,
     not_fused: Vec<NotFused>,
@@ -145,7 +150,7 @@ impl Plan {
 
     /// Number of inputs: the first slots.
     pub fn input_count(&self) -> usize {
-        self.inputs as usize
+        self.donatable.len()
     }
 
     /// For each output of the trace the slot that holds it. A slot may occur twice, and may be an input.

@@ -205,31 +205,85 @@ fn elements() {
     assert_eq!(bytes("dense<[[], []]>", "tensor<2x0xf32>"), "[]");
     assert_eq!(bytes("dense<>", "tensor<0x2xi1>"), "[]");
     check(&constant("dense<[1, 2]>", "tensor<3xi32>"), expect![[r#"
-        line 1, column 54: elements of shape [2] are given for tensor<3xi32>
-        1 | func.func @f() -> tensor<3xi32> { %0 = stablehlo.constant dense<[1, 2]> : tensor<3xi32> return %0 :
+        line 1, column 59: elements of shape [2] are given for tensor<3xi32>
+        1 | func.func @f() -> tensor<3xi32> { %0 = stablehlo.constant dense<[1, 2]> : tensor<3xi32> return %0 : tensor<3xi32> }
           |                                                           ^"#]]);
-    check(&constant("dense<[[1, 2], [3]]>", "tensor<2x2xi32>"), expect![[""]]);
-    check(&constant("dense<[1, [2]]>", "tensor<2xi32>"), expect![[""]]);
-    check(&constant("dense<[[2], 1]>", "tensor<2xi32>"), expect![[""]]);
-    check(&constant("dense<4294967296>", "tensor<ui32>"), expect![[""]]);
-    check(&constant("dense<\"0x01\">", "tensor<2xi32>"), expect![[""]]);
-    check(&constant("dense<1.0>", "tensor<bf16>"), expect![[""]]);
+    check(&constant("dense<[[1, 2], [3]]>", "tensor<2x2xi32>"), expect![[r#"
+        line 1, column 76: this list has 1 entries, those before it have 2
+        1 | -> tensor<2x2xi32> { %0 = stablehlo.constant dense<[[1, 2], [3]]> : tensor<2x2xi32> return %0 : tensor<2x2xi32> }
+          |                                                             ^"#]]);
+    check(&constant("dense<[1, [2]]>", "tensor<2xi32>"), expect![[r#"
+        line 1, column 59: elements of shape [2, 1] are given for tensor<2xi32>
+        1 | func.func @f() -> tensor<2xi32> { %0 = stablehlo.constant dense<[1, [2]]> : tensor<2xi32> return %0 : tensor<2xi32> }
+          |                                                           ^"#]]);
+    check(&constant("dense<[[2], 1]>", "tensor<2xi32>"), expect![[r#"
+        line 1, column 71: an element beside a list
+        1 | func.func @f() -> tensor<2xi32> { %0 = stablehlo.constant dense<[[2], 1]> : tensor<2xi32> return %0 : tensor<2xi32> }
+          |                                                                       ^"#]]);
+    check(&constant("dense<4294967296>", "tensor<ui32>"), expect![[r#"
+        line 1, column 64: 4294967296 does not fit u32
+        1 | func.func @f() -> tensor<ui32> { %0 = stablehlo.constant dense<4294967296> : tensor<ui32> return %0 : tensor<ui32> }
+          |                                                                ^"#]]);
+    check(&constant("dense<\"0x01\">", "tensor<2xi32>"), expect![[r#"
+        line 1, column 65: 1 bytes, tensor<2xi32> takes 8
+        1 | func.func @f() -> tensor<2xi32> { %0 = stablehlo.constant dense<"0x01"> : tensor<2xi32> return %0 : tensor<2xi32> }
+          |                                                                 ^"#]]);
+    check(&constant("dense<1.0>", "tensor<bf16>"), expect![[r#"
+        line 1, column 26: `bf16` is no dtype of the op table
+        1 | func.func @f() -> tensor<bf16> { %0 = stablehlo.constant dense<1.0> : tensor<bf16> return %0 : tensor<bf16> }
+          |                          ^"#]]);
 }
 
 #[test]
 fn errors_point_at_the_place() {
-    check("", expect![[""]]);
-    check("func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {\n  %0 = stablehlo.tanh %b : tensor<2xf32>\n", expect![[""]]);
-    check("func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {\n  %0 = stablehlo.tanh %b : tensor<2xf32>\n}", expect![[""]]);
-    check(&body("%0 = stablehlo.add %a, %s : tensor<2x3xf32>", "%0", "tensor<2x3xf32>"), expect![[""]]);
-    check(&body("%0 = stablehlo.add %a, %s : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>", "%0", "tensor<2x3xf32>"), expect![[""]]);
-    check(&body("%0 = stablehlo.cosine %a : tensor<2x3xf32>", "%0", "tensor<2x3xf32>"), expect![[""]]);
-    check(&body("%a = stablehlo.tanh %a : tensor<2x3xf32>", "%a", "tensor<2x3xf32>"), expect![[""]]);
-    check(&body("", "%a", "tensor<2x4xf32>"), expect![[""]]);
-    check(&body("%0 = stablehlo.compare LT, %a, %a, SIGNED : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xi1>", "%0", "tensor<2x3xi1>"), expect![[""]]);
-    check("func.func @main(%a: tensor<?xf32>) { return }", expect![[""]]);
-    check("func.func @f() { return } func.func @g() { return }", expect![[""]]);
-    check("func.func @f() { call @f() : () -> () return }", expect![[""]]);
+    check("", expect![[r#"
+        line 1, column 1: expected a function
+        1 | 
+          | ^"#]]);
+    check("func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {\n  %0 = stablehlo.tanh %b : tensor<2xf32>\n", expect![[r#"
+        line 1, column 53: this `{` is not closed
+        1 | func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {
+          |                                                     ^"#]]);
+    check("func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {\n  %0 = stablehlo.tanh %b : tensor<2xf32>\n}", expect![[r#"
+        line 2, column 23: %b is not defined here
+        2 |   %0 = stablehlo.tanh %b : tensor<2xf32>
+          |                       ^"#]]);
+    check(&body("%0 = stablehlo.add %a, %s : tensor<2x3xf32>", "%0", "tensor<2x3xf32>"), expect![[r#"
+        line 1, column 81: operand 1 has type tensor<f32>, stated is tensor<2x3xf32>
+        1 | tensor<2x3xf32>, %s: tensor<f32>) -> tensor<2x3xf32> { %0 = stablehlo.add %a, %s : tensor<2x3xf32> return %0 : tensor<2x
+          |                                                             ^"#]]);
+    check(&body("%0 = stablehlo.add %a, %s : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>", "%0", "tensor<2x3xf32>"), expect![[r#"
+        line 1, column 81: add(tensor<2x3xf32>, tensor<f32>): operand shapes [2, 3] and [] differ in rank: 2 against 0
+        1 | tensor<2x3xf32>, %s: tensor<f32>) -> tensor<2x3xf32> { %0 = stablehlo.add %a, %s : (tensor<2x3xf32>, tensor<f32>) -> ten
+          |                                                             ^"#]]);
+    check(&body("%0 = stablehlo.cosine %a : tensor<2x3xf32>", "%0", "tensor<2x3xf32>"), expect![[r#"
+        line 1, column 81: the op table has no stablehlo.cosine
+        1 | tensor<2x3xf32>, %s: tensor<f32>) -> tensor<2x3xf32> { %0 = stablehlo.cosine %a : tensor<2x3xf32> return %0 : tensor<2x3
+          |                                                             ^"#]]);
+    check(&body("%a = stablehlo.tanh %a : tensor<2x3xf32>", "%a", "tensor<2x3xf32>"), expect![[r#"
+        line 1, column 76: %a is defined twice
+        1 | (%a: tensor<2x3xf32>, %s: tensor<f32>) -> tensor<2x3xf32> { %a = stablehlo.tanh %a : tensor<2x3xf32> return %a : tensor<
+          |                                                             ^"#]]);
+    check(&body("", "%a", "tensor<2x4xf32>"), expect![[r#"
+        line 1, column 77: operand 0 has type tensor<2x3xf32>, stated is tensor<2x4xf32>
+        1 | func.func @main(%a: tensor<2x3xf32>, %s: tensor<f32>) -> tensor<2x4xf32> {  return %a : tensor<2x4xf32> }
+          |                                                                             ^"#]]);
+    check(&body("%0 = stablehlo.compare LT, %a, %a, SIGNED : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xi1>", "%0", "tensor<2x3xi1>"), expect![[r#"
+        line 1, column 80: comparison type SIGNED, where the operands' dtype has FLOAT
+        1 |  tensor<2x3xf32>, %s: tensor<f32>) -> tensor<2x3xi1> { %0 = stablehlo.compare LT, %a, %a, SIGNED : (tensor<2x3xf32>, ten
+          |                                                             ^"#]]);
+    check("func.func @main(%a: tensor<?xf32>) { return }", expect![[r#"
+        line 1, column 28: extents must be known
+        1 | func.func @main(%a: tensor<?xf32>) { return }
+          |                            ^"#]]);
+    check("func.func @f() { return } func.func @g() { return }", expect![[r#"
+        line 1, column 11: of several functions one must be called @main
+        1 | func.func @f() { return } func.func @g() { return }
+          |           ^"#]]);
+    check("func.func @f() { call @f() : () -> () return }", expect![[r#"
+        line 1, column 39: nesting deeper than 80
+        1 | func.func @f() { call @f() : () -> () return }
+          |                                       ^"#]]);
     assert!(parse("func.func @f(%a: tensor<4xf64>) { return }").expect_err("no f64").is_unsupported());
     let error = parse(&body("%0 = stablehlo.add %a, %s : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>", "%0", "tensor<2x3xf32>"));
     assert_eq!(error.expect_err("ill-typed").type_error().map(|error| error.op()), Some(Opcode::Add));

@@ -14,10 +14,7 @@
 
 pub mod generator;
 pub mod minimize;
-pub mod oracle;
 pub mod program;
-pub mod text;
 
 pub use generator::generate;
-pub use oracle::{Coverage, Devices, Mismatch, Setup, check};
 pub use program::{Data, Handle, Program, Step};

@@ -34,7 +34,7 @@ pub trait Workload {
 /// Every model.
 pub static ALL: [Model; 1] = [Model {
     name: "digits",
-    summary: "handwritten digits: MLP 64-64-10, Adam",
+    summary: "an MLP 64-64-10 learns handwritten digits by Adam",
     steps: digits::STEPS,
     result: "loss",
     start: |device| Ok(Box::new(digits::Training::new(device)?)),
@@ -45,7 +45,9 @@ pub static ALL: [Model; 1] = [Model {
 /// # Errors
 /// There is none; the error lists those there are.
 pub fn find(name: &str) -> Result<&'static Model, UnknownModel> {
-    ALL.iter().find(|model| model.name == name).ok_or_else(|| UnknownModel { name: name.to_owned() })
+    ALL.iter()
+        .find(|model| model.name == name)
+        .ok_or_else(|| UnknownModel { name: name.to_owned() })
 }
 
 impl Model {
@@ -101,6 +103,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_lists_the_known_ones() {
-        expect!["unknown model `digit` (known: digits)"].assert_eq(&find("digit").unwrap_err().to_string());
+        expect!["unknown model `digit` (known: digits)"]
+            .assert_eq(&find("digit").unwrap_err().to_string());
     }
 }

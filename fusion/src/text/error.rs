@@ -25,7 +25,7 @@ pub(super) enum Kind {
 }
 
 /// Longest excerpt, in characters: constants make lines of megabytes.
-const EXCERPT: usize = 100;
+const EXCERPT: usize = 120;
 
 impl ParseError {
     pub(super) fn new(source: &str, offset: usize, kind: Kind) -> Self {
@@ -34,7 +34,8 @@ impl ParseError {
         let line_text = source[start..].lines().next().unwrap_or("");
         let before = source[start..offset].chars().count();
         // Cut long lines to a window around the place.
-        let skipped = before.saturating_sub(EXCERPT / 2);
+        let whole = line_text.chars().nth(EXCERPT).is_none();
+        let skipped = if whole { 0 } else { before.saturating_sub(EXCERPT / 2) };
         let excerpt = line_text.chars().skip(skipped).take(EXCERPT).map(|c| if c == '\t' { ' ' } else { c }).collect();
         ParseError {
             line: source[..offset].matches('\n').count() + 1,

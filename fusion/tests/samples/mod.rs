@@ -8,12 +8,12 @@ use systole_fusion::ir::{
 use systole_kernels::program::{Comparison, Order};
 use systole_kernels::{DType, Scalar, Shape, TensorType};
 
-pub fn ty(dtype: DType, extents: &[usize]) -> TensorType {
+pub(crate) fn ty(dtype: DType, extents: &[usize]) -> TensorType {
     TensorType::new(dtype, extents)
 }
 
 /// A trace whose inputs are the operands of one op, whose result is its output.
-pub fn single(op: Opcode, operands: &[TensorType], attrs: Attrs, regions: &[Region]) -> Trace {
+pub(crate) fn single(op: Opcode, operands: &[TensorType], attrs: Attrs, regions: &[Region]) -> Trace {
     let mut trace = Trace::new();
     let inputs: Vec<_> = operands.iter().map(|ty| trace.input(ty.clone())).collect();
     let value = trace
@@ -24,7 +24,7 @@ pub fn single(op: Opcode, operands: &[TensorType], attrs: Attrs, regions: &[Regi
 }
 
 /// Traces of that op: every dtype of its row, every form of its attributes that differs in text or meaning.
-pub fn samples(op: Opcode) -> Vec<Trace> {
+pub(crate) fn samples(op: Opcode) -> Vec<Trace> {
     DType::ALL.into_iter().filter(|&dtype| op.info().dtypes.admits(dtype)).flat_map(|dtype| of_dtype(op, dtype)).collect()
 }
 

@@ -130,8 +130,8 @@ impl Builder {
         }
         match self.random.below(100) {
             0..3 if !self.live.is_empty() => {
-                let (handle, _) = *self.random.pick(&self.live.iter().map(|(h, _)| (*h, ())).collect::<Vec<_>>());
-                self.steps.push(Step::Read(handle));
+                let at = self.random.below(self.live.len());
+                self.steps.push(Step::Read(self.live[at].0));
             }
             3..5 => self.steps.push(Step::Flush),
             5 => self.steps.push(Step::Synchronize),

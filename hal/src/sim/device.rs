@@ -27,10 +27,10 @@ use super::launch::{Submission, panic_message};
 use super::memory::{Exchange, HostMemory, Memory};
 use super::queue::Queue;
 use crate::device::{
-    Arg, BackendKind, Buffer, BufferRef, Capabilities, Counters, Device, DeviceId, DeviceRef, Event, Executable, ExecutableRef,
-    Execution, Launch, MemoryStats,
+    Arg, BackendKind, Buffer, BufferRef, Capabilities, Counters, Device, DeviceId, DeviceRef,
+    Event, Executable, ExecutableRef, Execution, Launch, MemoryStats,
 };
-use crate::error::{ErrorKind, HalError};
+use crate::error::{ErrorKind, HalError, Label};
 
 /// A simulated TPU. Dropping it waits until its queue has drained; buffers may outlive it.
 pub struct SimDevice {
@@ -80,9 +80,13 @@ impl SimDevice {
     /// # Errors
     /// `config` asks for no thread at all; the system gives no thread.
     pub fn open(config: SimConfig) -> Result<DeviceRef, HalError> {
-        let SimConfig { profile, memory_limit, threads, isa, kernel_timing, faults, thread_name } = config;
+        let SimConfig { profile, memory_limit, threads, isa, kernel_timing, faults, thread_name } =
+            config;
         if threads == 0 {
-            return Err(HalError::new(ErrorKind::Unsupported, "a simulated device needs at least one thread"));
+            return Err(HalError::new(
+                ErrorKind::Unsupported,
+                "a simulated device needs at least one thread",
+            ));
         }
         let isa = isa.unwrap_or_else(Isa::best);
         let core = Arc::new(Core {
@@ -110,7 +114,12 @@ impl SimDevice {
         let thread = std::thread::Builder::new()
             .name(thread_name)
             .spawn(move || for_thread.run(threads))
-            .map_err(|error| HalError::new(ErrorKind::Unavailable, format!("no thread for a simulated device: {error}")))?;
+            .map_err(|error| {
+                HalError::new(
+                    ErrorKind::Unavailable,
+                    format!("no thread for a simulated device: {error}"),
+                )
+            })?;
         Ok(Arc::new(SimDevice { core, thread: Some(thread) }))
     }
 
@@ -122,19 +131,23 @@ impl SimDevice {
     fn own_buffer<'a>(&self, buffer: &'a BufferRef) -> Result<&'a SimBuffer, HalError> {
         let any: &dyn Any = &**buffer;
         let own = any.downcast_ref::<SimBuffer>().filter(|own| own.device() == self.core.id);
-        let own = own.ok_or_else(|| invalid(format!("the buffer {} belongs to another device", buffer.ty())))?;
+        let own = own.ok_or_else(|| {
+            invalid(format!("the buffer {} belongs to another device", buffer.ty()))
+        })?;
         if own.is_donated() {
-            return Err(invalid(format!("the buffer {} was donated to an earlier launch", own.ty())));
+            return Err(invalid(format!(
+                "the buffer {} was donated to an earlier launch",
+                own.ty()
+            )));
         }
         Ok(own)
     }
 
     fn own_executable(&self, executable: &ExecutableRef) -> Result<Arc<SimExecutable>, HalError> {
         let any: Arc<dyn Any + Send + Sync> = executable.clone();
-        any.downcast::<SimExecutable>()
-            .ok()
-            .filter(|own| own.device() == self.core.id)
-            .ok_or_else(|| invalid(format!("the executable `{}` belongs to another device", executable.name())))
+        any.downcast::<SimExecutable>().ok().filter(|own| own.device() == self.core.id).ok_or_else(
+            || invalid(format!("the executable `{}` belongs to another device", executable.name())),
+        )
     }
 
     /// Marks the donated arguments; the ledger still counts them.
@@ -154,42 +167,55 @@ impl SimDevice {
         Ok(())
     }
 
-    /// Everything of `execute` but the label on errors.
-    fn submit(&self, executable: &ExecutableRef, launch: Launch<'_>) -> Result<Execution, HalError> {
+    /// Everything of `execute` but the label on errors: `label` is taken only where there is none.
+    fn submit(
+        &self,
+        executable: &ExecutableRef,
+        params: &[i64],
+        scalars: &[u64],
+        args: SmallVec<[Arg; 8]>,
+        label: &mut Label,
+    ) -> Result<Execution, HalError> {
         let core = &*self.core;
         core.alive()?;
         let executable = self.own_executable(executable)?;
         let machine = executable.machine();
         let program = machine.program();
-        let Launch { params, scalars, args, label } = launch;
-        if args.len() != usize::from(program.inputs) || params.len() != usize::from(program.params) {
-            return Err(invalid(format!("`{}` got other numbers of arguments than it takes", program.name)));
+        if args.len() != usize::from(program.inputs) || params.len() != usize::from(program.params)
+        {
+            return Err(invalid(format!(
+                "`{}` got other numbers of arguments than it takes",
+                program.name
+            )));
         }
-        let storages = args
-            .iter()
-            .map(|arg| Ok(self.own_buffer(arg.buffer())?.storage().clone()))
-            .collect::<Result<SmallVec<[Arc<Storage>; 8]>, HalError>>()?;
+        let mut storages: SmallVec<[Arc<Storage>; 8]> = SmallVec::new();
+        for arg in &args {
+            storages.push(self.own_buffer(arg.buffer())?.storage().clone());
+        }
         let types = machine.output_types(params);
 
         let (takeovers, exchange) = plan_memory(machine.in_place(), &args, &storages, &types);
         self.consume(&args)?;
-        let refuse = core.faults.as_ref().is_some_and(|plan| plan.fails_allocation(exchange.output_count));
+        let refuse =
+            core.faults.as_ref().is_some_and(|plan| plan.fails_allocation(exchange.output_count));
         core.memory.ledger.exchange(exchange, refuse).map_err(|shortage| {
-            HalError::out_of_memory(format_args!("no memory for the outputs of `{}`", program.name), shortage)
+            HalError::out_of_memory(
+                format_args!("no memory for the outputs of `{}`", program.name),
+                shortage,
+            )
         })?;
         // The donated handles go now that the ledger knows; the storages live on in the submission.
         drop(args);
 
         let event = Arc::new(SimEvent::pending());
-        let outputs: SmallVec<[Arc<Storage>; 4]> = types
-            .iter()
-            .map(|ty| Arc::new(Storage::pending(ty.byte_len(), event.clone(), core.memory.clone())))
-            .collect();
-        let handles = types
-            .into_iter()
-            .zip(&outputs)
-            .map(|(ty, storage)| -> BufferRef { Arc::new(SimBuffer::new(core.id, ty, storage.clone())) })
-            .collect();
+        let mut outputs: SmallVec<[Arc<Storage>; 4]> = SmallVec::new();
+        let mut handles: SmallVec<[BufferRef; 4]> = SmallVec::new();
+        for ty in types {
+            let storage = Storage::pending(ty.byte_len(), event.clone(), core.memory.clone());
+            let storage = Arc::new(storage);
+            outputs.push(storage.clone());
+            handles.push(Arc::new(SimBuffer::new(core.id, ty, storage)));
+        }
         let execution = Execution { outputs: handles, done: event.clone() };
         core.queue.push(Command::Launch(Submission {
             executable,
@@ -199,7 +225,7 @@ impl SimDevice {
             takeovers,
             outputs,
             done: Completion::of(event),
-            label,
+            label: std::mem::take(label),
         }));
         Ok(execution)
     }
@@ -242,7 +268,8 @@ fn invalid(message: String) -> HalError {
 impl Core {
     /// The device thread.
     fn run(&self, threads: usize) {
-        let pool: Box<dyn Parallel> = if threads == 1 { Box::new(Inline) } else { Box::new(Pool::new(threads)) };
+        let pool: Box<dyn Parallel> =
+            if threads == 1 { Box::new(Inline) } else { Box::new(Pool::new(threads)) };
         let mut number = 0;
         // A panic of a program is the program's; one that arrives here is ours. The command in hand failed its event
         // when it was dropped; whoever waits for the others must not wait for ever.
@@ -288,7 +315,9 @@ impl Core {
 
     /// Counts a program that ran. On the device thread.
     pub(super) fn note_launch(&self, in_place: u64, busy: Option<Duration>) {
-        let add = |count: &AtomicU64, n: u64| count.store(count.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+        let add = |count: &AtomicU64, n: u64| {
+            count.store(count.load(Ordering::Relaxed) + n, Ordering::Relaxed)
+        };
         add(&self.launched.launches, 1);
         add(&self.launched.in_place, in_place);
         if let Some(busy) = busy {
@@ -334,15 +363,16 @@ impl Device for SimDevice {
             return Err(invalid(format!("{} bytes are no {ty}", bytes.len())));
         }
         let refuse = core.faults.as_ref().is_some_and(|plan| plan.fails_allocation(1));
-        core.memory
-            .ledger
-            .take(bytes.len() as u64, refuse)
-            .map_err(|shortage| HalError::out_of_memory(format_args!("no memory to upload {ty}"), shortage))?;
+        core.memory.ledger.take(bytes.len() as u64, refuse).map_err(|shortage| {
+            HalError::out_of_memory(format_args!("no memory to upload {ty}"), shortage)
+        })?;
         let storage = Storage::pending(bytes.len(), core.succeeded.clone(), core.memory.clone());
         // From here on dropping the handle gives the bytes back.
         let buffer = Arc::new(SimBuffer::new(core.id, ty.clone(), Arc::new(storage)));
         let block = core.memory.blocks.take(bytes.len());
-        let mut block = block.map_err(|error| HalError::new(ErrorKind::OutOfMemory, format!("upload of {ty}: {error}")))?;
+        let mut block = block.map_err(|error| {
+            HalError::new(ErrorKind::OutOfMemory, format!("upload of {ty}: {error}"))
+        })?;
         block.bytes_mut().copy_from_slice(bytes);
         buffer.storage().fill(block);
         Ok(buffer)
@@ -364,17 +394,26 @@ impl Device for SimDevice {
         core.alive()?;
         let _span = tracing::debug_span!("compile", program = %program.name).entered();
         if core.faults.as_ref().is_some_and(Plan::fails_compile) {
-            return Err(HalError::new(ErrorKind::Unsupported, format!("injected failure to compile `{}`", program.name)));
+            return Err(HalError::new(
+                ErrorKind::Unsupported,
+                format!("injected failure to compile `{}`", program.name),
+            ));
         }
         let name = program.name.clone();
-        let machine = Machine::new(program, core.isa).map_err(|error| invalid(format!("`{name}`: {error}")))?;
+        let machine = Machine::new(program, core.isa)
+            .map_err(|error| invalid(format!("`{name}`: {error}")))?;
         core.compiles.fetch_add(1, Ordering::Relaxed);
         Ok(Arc::new(SimExecutable::new(core.id, machine)))
     }
 
-    fn execute(&self, executable: &ExecutableRef, launch: Launch<'_>) -> Result<Execution, HalError> {
-        let label = launch.label.clone();
-        self.submit(executable, launch).map_err(|error| error.with_label(&label))
+    fn execute(
+        &self,
+        executable: &ExecutableRef,
+        launch: Launch<'_>,
+    ) -> Result<Execution, HalError> {
+        let Launch { params, scalars, args, mut label } = launch;
+        self.submit(executable, params, scalars, args, &mut label)
+            .map_err(|error| error.with_label(&label))
     }
 
     fn synchronize(&self) -> Result<(), HalError> {
@@ -413,6 +452,9 @@ impl Drop for SimDevice {
 
 impl fmt::Debug for SimDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SimDevice").field("id", &self.core.id).field("capabilities", &self.core.capabilities).finish()
+        f.debug_struct("SimDevice")
+            .field("id", &self.core.id)
+            .field("capabilities", &self.core.capabilities)
+            .finish()
     }
 }

@@ -64,7 +64,12 @@ impl SimEvent {
     }
 
     fn in_state(state: u8) -> Self {
-        SimEvent { state: AtomicU8::new(state), failure: OnceLock::new(), lock: Mutex::new(()), completed: Condvar::new() }
+        SimEvent {
+            state: AtomicU8::new(state),
+            failure: OnceLock::new(),
+            lock: Mutex::new(()),
+            completed: Condvar::new(),
+        }
     }
 
     /// The failure, once completed with one.
@@ -93,7 +98,9 @@ impl SimEvent {
 
     fn complete(&self, failure: Option<Arc<Failure>>) {
         if let Some(failure) = failure {
-            self.failure.set(failure).expect("an event completes once: its `Completion` was consumed");
+            self.failure
+                .set(failure)
+                .expect("an event completes once: its `Completion` was consumed");
         }
         if self.state.swap(DONE, Ordering::AcqRel) == AWAITED {
             drop(self.lock.lock());
@@ -148,7 +155,10 @@ impl Completion {
 impl Drop for Completion {
     fn drop(&mut self) {
         if let Some(event) = self.0.take() {
-            let error = HalError::new(crate::ErrorKind::Internal, "the device thread dropped a command without running it");
+            let error = HalError::new(
+                crate::ErrorKind::Internal,
+                "the device thread dropped a command without running it",
+            );
             event.complete(Some(Failure::new(u64::MAX, error)));
         }
     }

@@ -64,10 +64,19 @@ impl Submission {
     /// The failure that keeps this from running: the device's, or the earliest among the arguments (H4).
     fn earlier_failure(&self, core: &Core) -> Option<Arc<Failure>> {
         let of_device = core.lost();
-        of_device.or_else(|| self.args.iter().filter_map(|arg| arg.event().failure()).min_by_key(|f| f.launch)).cloned()
+        of_device
+            .or_else(|| {
+                self.args.iter().filter_map(|arg| arg.event().failure()).min_by_key(|f| f.launch)
+            })
+            .cloned()
     }
 
-    fn attempt(&mut self, core: &Core, pool: &dyn Parallel, number: u64) -> Result<Blocks, HalError> {
+    fn attempt(
+        &mut self,
+        core: &Core,
+        pool: &dyn Parallel,
+        number: u64,
+    ) -> Result<Blocks, HalError> {
         let effect = core.faults().map_or(Effect::None, |plan| {
             let fault = plan.launch(number);
             if let Some(gate) = fault.hold {
@@ -82,7 +91,10 @@ impl Submission {
         match effect {
             Effect::None | Effect::Panic => {}
             Effect::Fail => {
-                return Err(HalError::new(ErrorKind::Internal, format!("injected failure of launch {number} (`{name}`)")));
+                return Err(HalError::new(
+                    ErrorKind::Internal,
+                    format!("injected failure of launch {number} (`{name}`)"),
+                ));
             }
             Effect::LoseDevice => {
                 let message = format!("the device was lost at launch {number} (`{name}`)");
@@ -93,7 +105,12 @@ impl Submission {
         self.compute(core, pool, effect == Effect::Panic)
     }
 
-    fn compute(&mut self, core: &Core, pool: &dyn Parallel, panics: bool) -> Result<Blocks, HalError> {
+    fn compute(
+        &mut self,
+        core: &Core,
+        pool: &dyn Parallel,
+        panics: bool,
+    ) -> Result<Blocks, HalError> {
         let memory = &core.memory().blocks;
         let name = self.executable.name();
         let give_up = |blocks: Blocks, kind, message| {
@@ -114,7 +131,13 @@ impl Submission {
                 match memory.take(self.outputs[output].bytes()) {
                     Ok(block) => blocks[output] = Some(block),
                     // The simulated device has room, the ledger said so; the host that simulates it has none.
-                    Err(error) => return give_up(blocks, ErrorKind::OutOfMemory, format!("`{name}`: {error}")),
+                    Err(error) => {
+                        return give_up(
+                            blocks,
+                            ErrorKind::OutOfMemory,
+                            format!("`{name}`: {error}"),
+                        );
+                    }
                 }
             }
         }
@@ -145,7 +168,11 @@ impl Submission {
                 let kind = if of_host { ErrorKind::OutOfMemory } else { ErrorKind::InvalidProgram };
                 give_up(blocks, kind, format!("`{name}`: {error}"))
             }
-            Err(panic) => give_up(blocks, ErrorKind::Internal, format!("`{name}` panicked: {}", panic_message(&*panic))),
+            Err(panic) => give_up(
+                blocks,
+                ErrorKind::Internal,
+                format!("`{name}` panicked: {}", panic_message(&*panic)),
+            ),
         }
     }
 }

@@ -23,7 +23,11 @@ pub(super) struct Queue<T> {
 
 impl<T> Queue<T> {
     pub(super) fn new() -> Self {
-        Queue { commands: SegQueue::new(), sleeping: CachePadded::new(AtomicBool::new(false)), receiver: OnceLock::new() }
+        Queue {
+            commands: SegQueue::new(),
+            sleeping: CachePadded::new(AtomicBool::new(false)),
+            receiver: OnceLock::new(),
+        }
     }
 
     /// Appends a command and wakes the receiver if it sleeps.
@@ -32,7 +36,10 @@ impl<T> Queue<T> {
         // Pairs with the fence in `pop`: either the receiver sees the command or this sees that it sleeps.
         fence(Ordering::SeqCst);
         if self.sleeping.load(Ordering::Relaxed) && self.sleeping.swap(false, Ordering::Relaxed) {
-            self.receiver.get().expect("only the receiver sets `sleeping`, after it registered").unpark();
+            self.receiver
+                .get()
+                .expect("only the receiver sets `sleeping`, after it registered")
+                .unpark();
         }
     }
 

@@ -131,7 +131,10 @@ fn tile<V: Vectors, const M: usize, const N: usize>(
     let rows: &[ChunkRow<f32>; M] = rows.first_chunk().expect("a tile is no taller than the rows left");
     let mut sums = [[vectors.splat(0.0); N]; M];
     for (k, step) in (0..BLOCK).zip(panel) {
-        let b: [V::F32; N] = std::array::from_fn(|n| vectors.load(&step[n]));
+        let mut b = [vectors.splat(0.0); N];
+        for n in 0..N {
+            b[n] = vectors.load(&step[n]);
+        }
         for m in 0..M {
             let a = vectors.splat(rows[m][k]);
             for n in 0..N {

@@ -64,12 +64,14 @@ impl<V: Vectors> Movement<f32> for Wide<V> {
             for first in (0..count).step_by(SQUARE) {
                 for start in (band..len.min(band + 2 * SQUARE)).step_by(SQUARE) {
                     if start + SQUARE <= len && first + SQUARE <= count {
-                        let square: [[f32; SQUARE]; SQUARE] = std::array::from_fn(|i| {
-                            *line(first + i)[start..].first_chunk().expect("a square lies within its lines")
-                        });
+                        let mut square = [[0.0; SQUARE]; SQUARE];
+                        for (i, row) in square.iter_mut().enumerate() {
+                            *row = *line(first + i)[start..].first_chunk().expect("a square lies within its lines");
+                        }
                         let square = self.0.transpose(&square);
+                        let to = &mut to[start * stride..];
                         for (t, row) in square.iter().enumerate() {
-                            to[(start + t) * stride + first..][..SQUARE].copy_from_slice(row);
+                            to[t * stride + first..][..SQUARE].copy_from_slice(row);
                         }
                     } else {
                         for i in first..count.min(first + SQUARE) {

@@ -21,3 +21,27 @@ pub fn initial_parameters() -> [Vec<f32>; 4] {
         _ => vec![0.0; shape.iter().product()],
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use flate2::Crc;
+
+    use super::*;
+
+    #[test]
+    fn weights_are_those_of_numpy() {
+        // zlib.crc32 of the little-endian bytes that the recipe above gives with NumPy 2.
+        let checksums = initial_parameters().map(|parameter| {
+            let mut crc = Crc::new();
+            parameter.iter().for_each(|element| crc.update(&element.to_le_bytes()));
+            crc.sum()
+        });
+        assert_eq!([checksums[0], checksums[2]], [0x8bb6_973a, 0x3732_31fa]);
+    }
+
+    #[test]
+    fn biases_are_zero() {
+        let [_, hidden, _, output] = initial_parameters();
+        assert_eq!((hidden, output), (vec![0.0; 64], vec![0.0; 10]));
+    }
+}

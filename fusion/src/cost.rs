@@ -1,0 +1,114 @@
+//! Should these nodes be one program?
+//!
+//! Plans know no extents, so profit is weighed in *nominal* bytes: every extent that is a parameter counts as
+//! [`NOMINAL_EXTENT`]. That ranks a matrix above a vector above a number, which is all that the decisions need. This
+//! file has every number that can be tuned; nothing else in planning has any.
+
+use systole_kernels::program::{BufferType, Extent};
+
+use crate::canonical::SymbolicTrace;
+use crate::ir::Opcode;
+use crate::legality::{Coverage, Space};
+
+/// What a parameter extent counts for.
+pub const NOMINAL_EXTENT: u64 = 64;
+/// Submitting one more program costs about as much as moving this many bytes.
+pub const LAUNCH_BYTES: u64 = 8 << 10;
+/// Points of the domain that one tile computes: a value that spans less of it is computed once per tile.
+pub const TILE_POINTS: u64 = 8 << 10;
+/// An element of a correctly rounded function costs as much as moving this many bytes.
+const TRANSCENDENTAL_BYTES: u64 = 16;
+/// An element of anything else.
+const LANE_BYTES: u64 = 1;
+/// Beyond this products of nominal extents no longer grow.
+const MOST: u64 = 1 << 40;
+
+/// What one program instead of two saves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Gain {
+    /// Nominal bytes no longer written and read.
+    pub bytes: u64,
+    /// Launches saved.
+    pub launches: u64,
+    /// Nominal bytes' worth of work done again for every tile.
+    pub repeated: u64,
+}
+
+impl Gain {
+    /// Whether it pays.
+    pub fn pays(self) -> bool {
+        self.bytes + self.launches * LAUNCH_BYTES > self.repeated
+    }
+}
+
+/// Nominal bytes of a value.
+pub fn nominal_bytes(ty: &BufferType) -> u64 {
+    nominal_points(&ty.shape).saturating_mul(ty.dtype.size() as u64)
+}
+
+/// Nominal number of points.
+pub fn nominal_points(extents: &[Extent]) -> u64 {
+    extents.iter().fold(1, |points: u64, &extent| {
+        let extent = match extent {
+            Extent::Fixed(value) => value.unsigned_abs(),
+            Extent::Param(_) => NOMINAL_EXTENT,
+        };
+        points.saturating_mul(extent).min(MOST)
+    })
+}
+
+/// Work that the members which do not span the space do again in each tile but the first.
+pub(crate) fn repeated_work(trace: &SymbolicTrace, members: &[u32], space: &Space) -> u64 {
+    let tiles = nominal_points(&space.axes) / TILE_POINTS;
+    let partial = members.iter().zip(&space.placed).filter(|(_, placed)| placed.coverage == Coverage::Partial);
+    partial
+        .map(|(&node, _)| {
+            let node = &trace.nodes[node as usize];
+            nominal_points(&node.ty.shape).saturating_mul(lane_cost(node.op)).saturating_mul(tiles)
+        })
+        .fold(0, u64::saturating_add)
+}
+
+/// What an element of an op costs, in bytes of memory traffic.
+fn lane_cost(op: Opcode) -> u64 {
+    match op {
+        Opcode::Exponential
+        | Opcode::Log
+        | Opcode::Tanh
+        | Opcode::Logistic
+        | Opcode::Power
+        | Opcode::Rsqrt
+        | Opcode::Remainder => TRANSCENDENTAL_BYTES,
+        Opcode::Constant
+        | Opcode::Iota
+        | Opcode::Abs
+        | Opcode::Negate
+        | Opcode::Sign
+        | Opcode::Sqrt
+        | Opcode::Floor
+        | Opcode::Ceil
+        | Opcode::Not
+        | Opcode::Add
+        | Opcode::Subtract
+        | Opcode::Multiply
+        | Opcode::Divide
+        | Opcode::Maximum
+        | Opcode::Minimum
+        | Opcode::And
+        | Opcode::Or
+        | Opcode::Xor
+        | Opcode::Compare
+        | Opcode::Select
+        | Opcode::Clamp
+        | Opcode::Convert
+        | Opcode::BroadcastInDim
+        | Opcode::Reshape
+        | Opcode::Transpose
+        | Opcode::Slice
+        | Opcode::Concatenate
+        | Opcode::Pad
+        | Opcode::Reduce
+        | Opcode::DotGeneral
+        | Opcode::Gather => LANE_BYTES,
+    }
+}

@@ -1,0 +1,111 @@
+//! From a partition to steps: what each launch is called, reads, writes and leaves dead.
+
+use smallvec::SmallVec;
+
+use super::{Launch, Plan, PlanConfig, Slot, SlotUse, Step, lifetimes};
+use crate::access::Accesses;
+use crate::canonical::SymbolicTrace;
+use crate::ir::{NodeId, ValueId};
+use crate::lower::group_name;
+use crate::partition::{Part, partition};
+
+/// The plan of a trace.
+pub(super) fn build(trace: &SymbolicTrace, config: &PlanConfig) -> Plan {
+    let accesses = Accesses::of(trace, config.fuse);
+    let partition = partition(trace, &accesses, config.fuse);
+    let inputs = trace.inputs.len();
+    let mut slots = Slots {
+        of: vec![None; inputs + trace.nodes.len()],
+        values: Vec::new(),
+        storages: Vec::new(),
+    };
+    for input in 0..inputs as u32 {
+        slots.open(ValueId(input), None);
+    }
+    let mut steps = Vec::with_capacity(partition.parts.len());
+    for part in &partition.parts {
+        steps.push(match part {
+            Part::Alias(node) => {
+                let from = slots.get(trace.nodes[*node as usize].operands[0]);
+                let to = slots.open(trace.result(*node as usize), Some(from));
+                Step::Alias { from, to, node: NodeId(*node), dead: Vec::new() }
+            }
+            Part::Group(members) => Step::Launch(launch(trace, &accesses, members, &mut slots)),
+        });
+    }
+    let mut plan = Plan {
+        types: slots.values.iter().map(|&value| trace.ty(value).clone()).collect(),
+        storages: slots.storages.clone(),
+        donatable: trace.inputs.iter().map(|input| input.donatable).collect(),
+        steps,
+        outputs: trace.outputs.iter().map(|&output| slots.get(output)).collect(),
+        not_fused: partition.not_fused,
+    };
+    lifetimes::mark(&mut plan);
+    plan
+}
+
+/// Which slot holds each value, and which share a buffer.
+struct Slots {
+    of: Vec<Option<Slot>>,
+    values: Vec<ValueId>,
+    /// Per slot, the first slot with its buffer.
+    storages: Vec<Slot>,
+}
+
+impl Slots {
+    fn open(&mut self, value: ValueId, alias_of: Option<Slot>) -> Slot {
+        let slot = Slot(self.values.len() as u32);
+        self.values.push(value);
+        self.storages.push(alias_of.map_or(slot, |from| self.storages[from.index()]));
+        self.of[value.index()] = Some(slot);
+        slot
+    }
+
+    fn get(&self, value: ValueId) -> Slot {
+        self.of[value.index()].expect("steps come after those they depend on")
+    }
+}
+
+fn launch(
+    trace: &SymbolicTrace,
+    accesses: &Accesses,
+    members: &[u32],
+    slots: &mut Slots,
+) -> Launch {
+    let inside = |node: u32| members.binary_search(&node).is_ok();
+    let mut nodes = members.to_vec();
+    let mut inputs: SmallVec<[ValueId; 8]> = SmallVec::new();
+    for path in members.iter().flat_map(|&node| accesses.paths(node as usize)) {
+        nodes.extend(&path.via);
+        if let Some(value) = path.value()
+            && !trace.producer(value).is_some_and(|node| inside(node as u32))
+            && !inputs.contains(&value)
+        {
+            inputs.push(value);
+        }
+    }
+    nodes.sort_unstable();
+    nodes.dedup();
+    let escapes = |&node: &u32| {
+        accesses.is_pinned(node as usize)
+            || !accesses.users(node as usize).iter().all(|&user| inside(user))
+    };
+    let kept: Vec<u32> = members.iter().copied().filter(escapes).collect();
+    let outputs: Vec<ValueId> = kept.iter().map(|&node| trace.result(node as usize)).collect();
+    let keyed = trace.cut(&nodes, &inputs, &outputs);
+    Launch {
+        group: keyed.key,
+        name: group_name(members.iter().map(|&node| trace.nodes[node as usize].op)),
+        inputs: inputs
+            .iter()
+            .map(|&value| SlotUse { slot: slots.get(value), last_use: false })
+            .collect(),
+        outputs: outputs.iter().map(|&value| slots.open(value, None)).collect(),
+        params: keyed.params,
+        scalars: keyed.scalars,
+        nodes: nodes.into_iter().map(NodeId).collect(),
+        output_nodes: kept.into_iter().map(NodeId).collect(),
+        dead: Vec::new(),
+    }
+}
