@@ -63,7 +63,7 @@ pub struct Config {
     pub isa: Option<Isa>,
     /// Device memory in bytes; the profile's own limit where `None`.
     pub memory_limit: Option<u64>,
-    /// Most ops in the first trace of a stream. Each cut at this bound doubles it, up to `window_limit`.
+    /// Most ops in the first trace of a stream. Each cut doubles it, up to `window_limit`.
     pub first_window: usize,
     /// Most ops in any trace.
     pub window_limit: usize,

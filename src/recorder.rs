@@ -2,7 +2,7 @@
 //!
 //! The recorder appends; it never waits and never looks at anything but what was recorded here. A cut follows from
 //! program order alone: a read, a synchronize, a flush, the bound on ops, the bound on bytes, or a mode that runs ops
-//! one by one. Windows start small, so that the device starts early, and double with each cut at the bound on ops.
+//! one by one. Windows start small, so that the device starts early, and double with each cut but the last kind.
 
 use std::sync::Arc;
 
@@ -88,7 +88,6 @@ impl Recorder {
         if mode != Mode::Fused {
             self.cut(stream, CutReason::OneByOne);
         } else if ops >= self.window {
-            self.window = (self.window * 2).min(self.window_limit);
             self.cut(stream, CutReason::Ops(ops));
         } else if self.bytes >= self.bytes_limit {
             self.cut(stream, CutReason::Bytes(self.bytes));
@@ -130,6 +129,9 @@ impl Recorder {
                 trace.output(id);
                 outputs.push(value);
             }
+        }
+        if reason != CutReason::OneByOne {
+            self.window = (self.window * 2).min(self.window_limit);
         }
         let sequence = u64::from(self.epoch);
         // The all-ones epoch marks values that never stood in a trace.

@@ -50,10 +50,10 @@ impl Tensor {
             let elements = bytes.len() / dtype.size();
             return Err(Error::argument(origin, format!("{elements} elements of {dtype} do not fill shape {}", ty.shape)));
         }
-        if dtype == DType::Bool {
-            if let Some(at) = bytes.iter().position(|&byte| byte > 1) {
-                return Err(Error::argument(origin, format!("byte {at} of a bool tensor is {}, not 0 or 1", bytes[at])));
-            }
+        if dtype == DType::Bool
+            && let Some(at) = bytes.iter().position(|&byte| byte > 1)
+        {
+            return Err(Error::argument(origin, format!("byte {at} of a bool tensor is {}, not 0 or 1", bytes[at])));
         }
         stream::current(device.inner(), |stream| device.inner().upload(stream.shared(), &ty, bytes, &origin))
     }

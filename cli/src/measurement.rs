@@ -55,6 +55,7 @@ pub(crate) fn measure(
     let device = Device::open(config)?;
     let mut workload = model.start(&device)?;
     device.synchronize()?;
+    advance(mode, 0);
 
     let before = device.stats();
     let mut kernel_time = before.kernel_time;

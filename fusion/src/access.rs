@@ -260,8 +260,11 @@ impl<'a> Demand<'a> {
             demand.mark_live(output);
             demand.demand(output);
         }
-        for node in (0..nodes).rev().filter(|&node| demand.live[node]).collect::<Vec<_>>() {
-            demand.visit(node);
+        for node in (0..nodes).rev() {
+            // A node's liveness is known once its consumers have been visited.
+            if demand.live[node] {
+                demand.visit(node);
+            }
         }
         demand.demand_second_slices();
         demand

@@ -60,6 +60,8 @@ pub enum Refusal {
     ReducePartial,
     /// A reduction on a dot along other axes than all of its columns.
     ReduceDot,
+    /// A pad or concatenation that does not span the whole space.
+    OverlayPartial,
     /// A value is needed outside that the space visits more than once.
     Escapes,
     /// The consumer depends on the producer by way of another launch too.
@@ -86,6 +88,9 @@ impl fmt::Display for Refusal {
             }
             Refusal::ReduceDot => {
                 f.write_str("a dot is reduced along all of its columns or not at all")
+            }
+            Refusal::OverlayPartial => {
+                f.write_str("what is padded or concatenated does not span the index space")
             }
             Refusal::Escapes => {
                 f.write_str("a value needed elsewhere would be computed repeatedly")
@@ -274,7 +279,7 @@ impl<'a> Candidate<'a> {
         let class = symbolic.op.class();
         let from_memory = match class {
             OpClass::Contract | OpClass::Gather => true,
-            OpClass::Movement => !moves_only(symbolic),
+            OpClass::Movement => is_overlay(symbolic),
             OpClass::Source
             | OpClass::Unary
             | OpClass::Binary
@@ -411,12 +416,20 @@ impl<'a> Candidate<'a> {
             } else {
                 Coverage::Partial
             };
+            if placed.coverage != Coverage::Full && is_overlay(&self.trace.nodes[node as usize]) {
+                return Err(Refusal::OverlayPartial);
+            }
             if placed.coverage == Coverage::Partial && escapes(node) {
                 return Err(Refusal::Escapes);
             }
         }
         Ok(())
     }
+}
+
+/// Whether a node lays buffers over each other.
+pub(crate) fn is_overlay(node: &SymbolicNode) -> bool {
+    node.op.class() == OpClass::Movement && !moves_only(node)
 }
 
 /// A dot's dimension numbers.

@@ -2,6 +2,8 @@
 
 mod samples;
 
+use std::sync::LazyLock;
+
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use samples::{samples, single, ty};
@@ -25,7 +27,9 @@ fn check(text: &str, expected: Expect) {
 }
 
 fn body(statements: &str, result: &str, ty: &str) -> String {
-    format!("func.func @main(%a: tensor<2x3xf32>, %s: tensor<f32>) -> {ty} {{ {statements} return {result} : {ty} }}")
+    format!(
+        "func.func @main(%a: tensor<2x3xf32>, %s: tensor<f32>) -> {ty} {{ {statements} return {result} : {ty} }}"
+    )
 }
 
 #[test]
@@ -48,22 +52,68 @@ fn every_op_prints_and_reads_back() {
 #[test]
 fn generic_forms_read_like_pretty_ones() {
     for (pretty, generic) in [
-        ("%0 = stablehlo.exponential %a : tensor<2x3xf32>", r#"%0 = "stablehlo.exponential"(%a) : (tensor<2x3xf32>) -> tensor<2x3xf32>"#),
-        ("%0 = stablehlo.add %a, %a : tensor<2x3xf32>", r#"%0 = "stablehlo.add"(%a, %a) {attr = 1 : i32, other = "x"} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>"#),
-        ("%0 = stablehlo.clamp %s, %a, %s : (tensor<f32>, tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>", r#"%0 = "stablehlo.clamp"(%s, %a, %s) : (tensor<f32>, tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>"#),
-        ("%0 = stablehlo.transpose %a, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>", r#"%0 = "stablehlo.transpose"(%a) {permutation = dense<[1, 0]> : tensor<2xi64>} : (tensor<2x3xf32>) -> tensor<3x2xf32>"#),
-        ("%0 = stablehlo.slice %a [0:1, 1:3:2] : (tensor<2x3xf32>) -> tensor<1x1xf32>", r#"%0 = "stablehlo.slice"(%a) <{start_indices = array<i64: 0, 1>, limit_indices = array<i64: 1, 3>, strides = array<i64: 1, 2>}> : (tensor<2x3xf32>) -> tensor<1x1xf32>"#),
-        ("%0 = stablehlo.pad %a, %s, low = [0, -1], high = [1, 0], interior = [0, 2] : (tensor<2x3xf32>, tensor<f32>) -> tensor<3x6xf32>", r#"%0 = "stablehlo.pad"(%a, %s) {edge_padding_low = array<i64: 0, -1>, edge_padding_high = array<i64: 1, 0>, interior_padding = array<i64: 0, 2>} : (tensor<2x3xf32>, tensor<f32>) -> tensor<3x6xf32>"#),
-        ("%0 = stablehlo.concatenate %a, %a, dim = 1 : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x6xf32>", r#"%0 = "stablehlo.concatenate"(%a, %a) {dimension = 1 : i64} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x6xf32>"#),
-        ("%0 = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<f32>) -> tensor<4xf32>", r#"%0 = "stablehlo.broadcast_in_dim"(%s) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>"#),
-        ("%0 = stablehlo.compare LT, %a, %a, TOTALORDER : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xi1>", r#"%0 = "stablehlo.compare"(%a, %a) {compare_type = #stablehlo<comparison_type TOTALORDER>, comparison_direction = #stablehlo<comparison_direction LT>} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xi1>"#),
-        ("%0 = stablehlo.dot_general %a, %a, contracting_dims = [0, 1] x [0, 1], precision = [HIGHEST, DEFAULT] : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<f32>", r#"%0 = "stablehlo.dot_general"(%a, %a) {dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [], rhs_batching_dimensions = [], lhs_contracting_dimensions = [0, 1], rhs_contracting_dimensions = [0, 1]>, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<f32>"#),
-        ("%0 = stablehlo.iota dim = 0 : tensor<4xi32>", r#"%0 = "stablehlo.iota"() {iota_dimension = 0 : i64} : () -> tensor<4xi32>"#),
-        ("%0 = stablehlo.constant dense<[1.0, 2.5]> : tensor<2xf32>", r#"%0 = "stablehlo.constant"() <{value = dense<[1.0, 2.5]> : tensor<2xf32>}> : () -> tensor<2xf32>"#),
-        ("%0 = stablehlo.reduce(%a init: %s) applies stablehlo.add across dimensions = [0] : (tensor<2x3xf32>, tensor<f32>) -> tensor<3xf32>", "%0 = stablehlo.reduce(%a init: %s) across dimensions = [0] {foo = \"bar\"} : (tensor<2x3xf32>, tensor<f32>) -> tensor<3xf32>\n reducer(%x: tensor<f32>, %y: tensor<f32>) { %0 = stablehlo.add %x, %y : tensor<f32> stablehlo.return %0 : tensor<f32> }"),
-        ("%0 = stablehlo.reduce(%a init: %s) applies stablehlo.add across dimensions = [0] : (tensor<2x3xf32>, tensor<f32>) -> tensor<3xf32>", "%0 = \"stablehlo.reduce\"(%a, %s) ({ ^bb0(%x: tensor<f32> loc(\"here\"), %y: tensor<f32>): %1 = \"stablehlo.add\"(%x, %y) : (tensor<f32>, tensor<f32>) -> tensor<f32>\n \"stablehlo.return\"(%1) : (tensor<f32>) -> () }) {dimensions = array<i64: 0>} : (tensor<2x3xf32>, tensor<f32>) -> tensor<3xf32>"),
+        (
+            "%0 = stablehlo.exponential %a : tensor<2x3xf32>",
+            r#"%0 = "stablehlo.exponential"(%a) : (tensor<2x3xf32>) -> tensor<2x3xf32>"#,
+        ),
+        (
+            "%0 = stablehlo.add %a, %a : tensor<2x3xf32>",
+            r#"%0 = "stablehlo.add"(%a, %a) {attr = 1 : i32, other = "x"} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>"#,
+        ),
+        (
+            "%0 = stablehlo.clamp %s, %a, %s : (tensor<f32>, tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>",
+            r#"%0 = "stablehlo.clamp"(%s, %a, %s) : (tensor<f32>, tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>"#,
+        ),
+        (
+            "%0 = stablehlo.transpose %a, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>",
+            r#"%0 = "stablehlo.transpose"(%a) {permutation = dense<[1, 0]> : tensor<2xi64>} : (tensor<2x3xf32>) -> tensor<3x2xf32>"#,
+        ),
+        (
+            "%0 = stablehlo.slice %a [0:1, 1:3:2] : (tensor<2x3xf32>) -> tensor<1x1xf32>",
+            r#"%0 = "stablehlo.slice"(%a) <{start_indices = array<i64: 0, 1>, limit_indices = array<i64: 1, 3>, strides = array<i64: 1, 2>}> : (tensor<2x3xf32>) -> tensor<1x1xf32>"#,
+        ),
+        (
+            "%0 = stablehlo.pad %a, %s, low = [0, -1], high = [1, 0], interior = [0, 2] : (tensor<2x3xf32>, tensor<f32>) -> tensor<3x6xf32>",
+            r#"%0 = "stablehlo.pad"(%a, %s) {edge_padding_low = array<i64: 0, -1>, edge_padding_high = array<i64: 1, 0>, interior_padding = array<i64: 0, 2>} : (tensor<2x3xf32>, tensor<f32>) -> tensor<3x6xf32>"#,
+        ),
+        (
+            "%0 = stablehlo.concatenate %a, %a, dim = 1 : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x6xf32>",
+            r#"%0 = "stablehlo.concatenate"(%a, %a) {dimension = 1 : i64} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x6xf32>"#,
+        ),
+        (
+            "%0 = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<f32>) -> tensor<4xf32>",
+            r#"%0 = "stablehlo.broadcast_in_dim"(%s) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>"#,
+        ),
+        (
+            "%0 = stablehlo.compare LT, %a, %a, TOTALORDER : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xi1>",
+            r#"%0 = "stablehlo.compare"(%a, %a) {compare_type = #stablehlo<comparison_type TOTALORDER>, comparison_direction = #stablehlo<comparison_direction LT>} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xi1>"#,
+        ),
+        (
+            "%0 = stablehlo.dot_general %a, %a, contracting_dims = [0, 1] x [0, 1], precision = [HIGHEST, DEFAULT] : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<f32>",
+            r#"%0 = "stablehlo.dot_general"(%a, %a) {dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [], rhs_batching_dimensions = [], lhs_contracting_dimensions = [0, 1], rhs_contracting_dimensions = [0, 1]>, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<f32>"#,
+        ),
+        (
+            "%0 = stablehlo.iota dim = 0 : tensor<4xi32>",
+            r#"%0 = "stablehlo.iota"() {iota_dimension = 0 : i64} : () -> tensor<4xi32>"#,
+        ),
+        (
+            "%0 = stablehlo.constant dense<[1.0, 2.5]> : tensor<2xf32>",
+            r#"%0 = "stablehlo.constant"() <{value = dense<[1.0, 2.5]> : tensor<2xf32>}> : () -> tensor<2xf32>"#,
+        ),
+        (
+            "%0 = stablehlo.reduce(%a init: %s) applies stablehlo.add across dimensions = [0] : (tensor<2x3xf32>, tensor<f32>) -> tensor<3xf32>",
+            "%0 = stablehlo.reduce(%a init: %s) across dimensions = [0] {foo = \"bar\"} : (tensor<2x3xf32>, tensor<f32>) -> tensor<3xf32>\n reducer(%x: tensor<f32>, %y: tensor<f32>) { %0 = stablehlo.add %x, %y : tensor<f32> stablehlo.return %0 : tensor<f32> }",
+        ),
+        (
+            "%0 = stablehlo.reduce(%a init: %s) applies stablehlo.add across dimensions = [0] : (tensor<2x3xf32>, tensor<f32>) -> tensor<3xf32>",
+            "%0 = \"stablehlo.reduce\"(%a, %s) ({ ^bb0(%x: tensor<f32> loc(\"here\"), %y: tensor<f32>): %1 = \"stablehlo.add\"(%x, %y) : (tensor<f32>, tensor<f32>) -> tensor<f32>\n \"stablehlo.return\"(%1) : (tensor<f32>) -> () }) {dimensions = array<i64: 0>} : (tensor<2x3xf32>, tensor<f32>) -> tensor<3xf32>",
+        ),
     ] {
-        let result = pretty.rsplit(['>', ':']).nth(1).map(|ty| ty.trim().trim_start_matches('-').trim()).expect("a type");
+        let result = pretty
+            .rsplit(['>', ':'])
+            .nth(1)
+            .map(|ty| ty.trim().trim_start_matches('-').trim())
+            .expect("a type");
         let ty = format!("{result}>");
         let [pretty, generic] = [pretty, generic].map(|statement| {
             parse(&body(statement, "%0", &ty)).unwrap_or_else(|error| panic!("{error}"))
@@ -81,13 +131,21 @@ fn prints_as_stablehlo_does() {
     };
     let zero = node(&mut trace, Opcode::Constant, &[], Attrs::Constant(Literal::scalar(0.0f32)));
     let one = node(&mut trace, Opcode::Constant, &[], Attrs::Constant(Literal::scalar(1i32)));
-    let inf = node(&mut trace, Opcode::Constant, &[], Attrs::Constant(Literal::scalar(f32::NEG_INFINITY)));
+    let inf = node(
+        &mut trace,
+        Opcode::Constant,
+        &[],
+        Attrs::Constant(Literal::scalar(f32::NEG_INFINITY)),
+    );
     let max = trace
         .push(
             Opcode::Reduce,
             [x, inf],
             Attrs::Reduce([1].into_iter().collect()),
-            [systole_fusion::ir::region::monoid_region(systole_kernels::program::Monoid::Maximum, DType::F32)],
+            [systole_fusion::ir::region::monoid_region(
+                systole_kernels::program::Monoid::Maximum,
+                DType::F32,
+            )],
             Origin::Unknown,
         )
         .expect("fits");
@@ -95,7 +153,9 @@ fn prints_as_stablehlo_does() {
     for value in [exp, zero, one] {
         trace.output(value);
     }
-    check_print(&trace, expect![[r#"
+    check_print(
+        &trace,
+        expect![[r#"
         module {
           func.func @main(%arg0: tensor<2x3xf32>) -> (tensor<2xf32>, tensor<f32>, tensor<i32>) {
             %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
@@ -106,22 +166,29 @@ fn prints_as_stablehlo_does() {
             return %1, %cst, %c : tensor<2xf32>, tensor<f32>, tensor<i32>
           }
         }
-    "#]]);
-    check_print(&samples(Opcode::Gather)[0], expect![[r#"
+    "#]],
+    );
+    check_print(
+        &samples(Opcode::Gather)[0],
+        expect![[r#"
         module {
           func.func @main(%arg0: tensor<5x3xi1>, %arg1: tensor<4x1xi32>) -> tensor<4x3xi1> {
             %0 = "stablehlo.gather"(%arg0, %arg1) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 3>}> : (tensor<5x3xi1>, tensor<4x1xi32>) -> tensor<4x3xi1>
             return %0 : tensor<4x3xi1>
           }
         }
-    "#]]);
-    check_print(&Trace::new(), expect![[r#"
+    "#]],
+    );
+    check_print(
+        &Trace::new(),
+        expect![[r#"
         module {
           func.func @main() {
             return
           }
         }
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -132,7 +199,9 @@ fn a_body_with_swapped_operands_stays_so() {
         "%0",
         "tensor<2xf32>",
     );
-    check(&text, expect![[r#"
+    check(
+        &text,
+        expect![[r#"
         module {
           func.func @main(%arg0: tensor<2x3xf32>, %arg1: tensor<f32>) -> tensor<2xf32> {
             %0 = stablehlo.reduce(%arg0 init: %arg1) across dimensions = [1] : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
@@ -143,7 +212,8 @@ fn a_body_with_swapped_operands_stays_so() {
             return %0 : tensor<2xf32>
           }
         }
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -186,7 +256,9 @@ fn modules_calls_and_comments() {
 #[test]
 fn elements() {
     let constant = |value: &str, ty: &str| {
-        format!("func.func @f() -> {ty} {{ %0 = stablehlo.constant {value} : {ty} return %0 : {ty} }}")
+        format!(
+            "func.func @f() -> {ty} {{ %0 = stablehlo.constant {value} : {ty} return %0 : {ty} }}"
+        )
     };
     let bytes = |value: &str, ty: &str| {
         let trace = parse(&constant(value, ty)).unwrap_or_else(|error| panic!("{error}"));
@@ -196,97 +268,177 @@ fn elements() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(bytes("dense<[[1, -1], [256, 0]]>", "tensor<2x2xi32>"), "[1, 0, 0, 0, 255, 255, 255, 255, 0, 1, 0, 0, 0, 0, 0, 0]");
-    assert_eq!(bytes("dense<\"0x0102030405060708\">", "tensor<2xui32>"), "[1, 2, 3, 4, 5, 6, 7, 8]");
+    assert_eq!(
+        bytes("dense<[[1, -1], [256, 0]]>", "tensor<2x2xi32>"),
+        "[1, 0, 0, 0, 255, 255, 255, 255, 0, 1, 0, 0, 0, 0, 0, 0]"
+    );
+    assert_eq!(
+        bytes("dense<\"0x0102030405060708\">", "tensor<2xui32>"),
+        "[1, 2, 3, 4, 5, 6, 7, 8]"
+    );
     assert_eq!(bytes("dense<[true, false]>", "tensor<2xi1>"), "[1, 0]");
     assert_eq!(bytes("dense<[5, 5]>", "tensor<2xi64>"), "splat 0x5");
     assert_eq!(bytes("dense<0x7FC01234>", "tensor<3xf32>"), "splat 0x7fc01234");
     assert_eq!(bytes("dense<-0.0>", "tensor<f32>"), "splat 0x80000000");
     assert_eq!(bytes("dense<[[], []]>", "tensor<2x0xf32>"), "[]");
     assert_eq!(bytes("dense<>", "tensor<0x2xi1>"), "[]");
-    check(&constant("dense<[1, 2]>", "tensor<3xi32>"), expect![[r#"
+    check(
+        &constant("dense<[1, 2]>", "tensor<3xi32>"),
+        expect![[r#"
         line 1, column 59: elements of shape [2] are given for tensor<3xi32>
         1 | func.func @f() -> tensor<3xi32> { %0 = stablehlo.constant dense<[1, 2]> : tensor<3xi32> return %0 : tensor<3xi32> }
-          |                                                           ^"#]]);
-    check(&constant("dense<[[1, 2], [3]]>", "tensor<2x2xi32>"), expect![[r#"
+          |                                                           ^"#]],
+    );
+    check(
+        &constant("dense<[[1, 2], [3]]>", "tensor<2x2xi32>"),
+        expect![[r#"
         line 1, column 76: this list has 1 entries, those before it have 2
         1 | -> tensor<2x2xi32> { %0 = stablehlo.constant dense<[[1, 2], [3]]> : tensor<2x2xi32> return %0 : tensor<2x2xi32> }
-          |                                                             ^"#]]);
-    check(&constant("dense<[1, [2]]>", "tensor<2xi32>"), expect![[r#"
+          |                                                             ^"#]],
+    );
+    check(
+        &constant("dense<[1, [2]]>", "tensor<2xi32>"),
+        expect![[r#"
         line 1, column 59: elements of shape [2, 1] are given for tensor<2xi32>
         1 | func.func @f() -> tensor<2xi32> { %0 = stablehlo.constant dense<[1, [2]]> : tensor<2xi32> return %0 : tensor<2xi32> }
-          |                                                           ^"#]]);
-    check(&constant("dense<[[2], 1]>", "tensor<2xi32>"), expect![[r#"
+          |                                                           ^"#]],
+    );
+    check(
+        &constant("dense<[[2], 1]>", "tensor<2xi32>"),
+        expect![[r#"
         line 1, column 71: an element beside a list
         1 | func.func @f() -> tensor<2xi32> { %0 = stablehlo.constant dense<[[2], 1]> : tensor<2xi32> return %0 : tensor<2xi32> }
-          |                                                                       ^"#]]);
-    check(&constant("dense<4294967296>", "tensor<ui32>"), expect![[r#"
+          |                                                                       ^"#]],
+    );
+    check(
+        &constant("dense<4294967296>", "tensor<ui32>"),
+        expect![[r#"
         line 1, column 64: 4294967296 does not fit u32
         1 | func.func @f() -> tensor<ui32> { %0 = stablehlo.constant dense<4294967296> : tensor<ui32> return %0 : tensor<ui32> }
-          |                                                                ^"#]]);
-    check(&constant("dense<\"0x01\">", "tensor<2xi32>"), expect![[r#"
+          |                                                                ^"#]],
+    );
+    check(
+        &constant("dense<\"0x01\">", "tensor<2xi32>"),
+        expect![[r#"
         line 1, column 65: 1 bytes, tensor<2xi32> takes 8
         1 | func.func @f() -> tensor<2xi32> { %0 = stablehlo.constant dense<"0x01"> : tensor<2xi32> return %0 : tensor<2xi32> }
-          |                                                                 ^"#]]);
-    check(&constant("dense<1.0>", "tensor<bf16>"), expect![[r#"
+          |                                                                 ^"#]],
+    );
+    check(
+        &constant("dense<1.0>", "tensor<bf16>"),
+        expect![[r#"
         line 1, column 26: `bf16` is no dtype of the op table
         1 | func.func @f() -> tensor<bf16> { %0 = stablehlo.constant dense<1.0> : tensor<bf16> return %0 : tensor<bf16> }
-          |                          ^"#]]);
+          |                          ^"#]],
+    );
 }
 
 #[test]
 fn errors_point_at_the_place() {
-    check("", expect![[r#"
+    check(
+        "",
+        expect![[r#"
         line 1, column 1: expected a function
         1 | 
-          | ^"#]]);
-    check("func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {\n  %0 = stablehlo.tanh %b : tensor<2xf32>\n", expect![[r#"
+          | ^"#]],
+    );
+    check(
+        "func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {\n  %0 = stablehlo.tanh %b : tensor<2xf32>\n",
+        expect![[r#"
         line 1, column 53: this `{` is not closed
         1 | func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {
-          |                                                     ^"#]]);
-    check("func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {\n  %0 = stablehlo.tanh %b : tensor<2xf32>\n}", expect![[r#"
+          |                                                     ^"#]],
+    );
+    check(
+        "func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {\n  %0 = stablehlo.tanh %b : tensor<2xf32>\n}",
+        expect![[r#"
         line 2, column 23: %b is not defined here
         2 |   %0 = stablehlo.tanh %b : tensor<2xf32>
-          |                       ^"#]]);
-    check(&body("%0 = stablehlo.add %a, %s : tensor<2x3xf32>", "%0", "tensor<2x3xf32>"), expect![[r#"
+          |                       ^"#]],
+    );
+    check(
+        &body("%0 = stablehlo.add %a, %s : tensor<2x3xf32>", "%0", "tensor<2x3xf32>"),
+        expect![[r#"
         line 1, column 81: operand 1 has type tensor<f32>, stated is tensor<2x3xf32>
         1 | tensor<2x3xf32>, %s: tensor<f32>) -> tensor<2x3xf32> { %0 = stablehlo.add %a, %s : tensor<2x3xf32> return %0 : tensor<2x
-          |                                                             ^"#]]);
-    check(&body("%0 = stablehlo.add %a, %s : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>", "%0", "tensor<2x3xf32>"), expect![[r#"
+          |                                                             ^"#]],
+    );
+    check(
+        &body(
+            "%0 = stablehlo.add %a, %s : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>",
+            "%0",
+            "tensor<2x3xf32>",
+        ),
+        expect![[r#"
         line 1, column 81: add(tensor<2x3xf32>, tensor<f32>): operand shapes [2, 3] and [] differ in rank: 2 against 0
         1 | tensor<2x3xf32>, %s: tensor<f32>) -> tensor<2x3xf32> { %0 = stablehlo.add %a, %s : (tensor<2x3xf32>, tensor<f32>) -> ten
-          |                                                             ^"#]]);
-    check(&body("%0 = stablehlo.cosine %a : tensor<2x3xf32>", "%0", "tensor<2x3xf32>"), expect![[r#"
+          |                                                             ^"#]],
+    );
+    check(
+        &body("%0 = stablehlo.cosine %a : tensor<2x3xf32>", "%0", "tensor<2x3xf32>"),
+        expect![[r#"
         line 1, column 81: the op table has no stablehlo.cosine
         1 | tensor<2x3xf32>, %s: tensor<f32>) -> tensor<2x3xf32> { %0 = stablehlo.cosine %a : tensor<2x3xf32> return %0 : tensor<2x3
-          |                                                             ^"#]]);
-    check(&body("%a = stablehlo.tanh %a : tensor<2x3xf32>", "%a", "tensor<2x3xf32>"), expect![[r#"
+          |                                                             ^"#]],
+    );
+    check(
+        &body("%a = stablehlo.tanh %a : tensor<2x3xf32>", "%a", "tensor<2x3xf32>"),
+        expect![[r#"
         line 1, column 76: %a is defined twice
         1 | (%a: tensor<2x3xf32>, %s: tensor<f32>) -> tensor<2x3xf32> { %a = stablehlo.tanh %a : tensor<2x3xf32> return %a : tensor<
-          |                                                             ^"#]]);
-    check(&body("", "%a", "tensor<2x4xf32>"), expect![[r#"
+          |                                                             ^"#]],
+    );
+    check(
+        &body("", "%a", "tensor<2x4xf32>"),
+        expect![[r#"
         line 1, column 77: operand 0 has type tensor<2x3xf32>, stated is tensor<2x4xf32>
         1 | func.func @main(%a: tensor<2x3xf32>, %s: tensor<f32>) -> tensor<2x4xf32> {  return %a : tensor<2x4xf32> }
-          |                                                                             ^"#]]);
-    check(&body("%0 = stablehlo.compare LT, %a, %a, SIGNED : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xi1>", "%0", "tensor<2x3xi1>"), expect![[r#"
+          |                                                                             ^"#]],
+    );
+    check(
+        &body(
+            "%0 = stablehlo.compare LT, %a, %a, SIGNED : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xi1>",
+            "%0",
+            "tensor<2x3xi1>",
+        ),
+        expect![[r#"
         line 1, column 80: comparison type SIGNED, where the operands' dtype has FLOAT
         1 |  tensor<2x3xf32>, %s: tensor<f32>) -> tensor<2x3xi1> { %0 = stablehlo.compare LT, %a, %a, SIGNED : (tensor<2x3xf32>, ten
-          |                                                             ^"#]]);
-    check("func.func @main(%a: tensor<?xf32>) { return }", expect![[r#"
+          |                                                             ^"#]],
+    );
+    check(
+        "func.func @main(%a: tensor<?xf32>) { return }",
+        expect![[r#"
         line 1, column 28: extents must be known
         1 | func.func @main(%a: tensor<?xf32>) { return }
-          |                            ^"#]]);
-    check("func.func @f() { return } func.func @g() { return }", expect![[r#"
+          |                            ^"#]],
+    );
+    check(
+        "func.func @f() { return } func.func @g() { return }",
+        expect![[r#"
         line 1, column 11: of several functions one must be called @main
         1 | func.func @f() { return } func.func @g() { return }
-          |           ^"#]]);
-    check("func.func @f() { call @f() : () -> () return }", expect![[r#"
+          |           ^"#]],
+    );
+    check(
+        "func.func @f() { call @f() : () -> () return }",
+        expect![[r#"
         line 1, column 39: nesting deeper than 80
         1 | func.func @f() { call @f() : () -> () return }
-          |                                       ^"#]]);
-    assert!(parse("func.func @f(%a: tensor<4xf64>) { return }").expect_err("no f64").is_unsupported());
-    let error = parse(&body("%0 = stablehlo.add %a, %s : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>", "%0", "tensor<2x3xf32>"));
-    assert_eq!(error.expect_err("ill-typed").type_error().map(|error| error.op()), Some(Opcode::Add));
+          |                                       ^"#]],
+    );
+    assert!(
+        parse("func.func @f(%a: tensor<4xf64>) { return }").expect_err("no f64").is_unsupported()
+    );
+    let error = parse(&body(
+        "%0 = stablehlo.add %a, %s : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>",
+        "%0",
+        "tensor<2x3xf32>",
+    ));
+    assert_eq!(
+        error.expect_err("ill-typed").type_error().map(|error| error.op()),
+        Some(Opcode::Add)
+    );
 }
 
 #[test]
@@ -305,7 +457,9 @@ fn deep_and_wide_text_is_refused_without_harm() {
             let mut text = String::from("func.func @f0() { return }\n");
             for i in 1..60 {
                 let callee = i - 1;
-                text += &format!("func.func @f{i}() {{ call @f{callee}() : () -> () call @f{callee}() : () -> () return }}\n");
+                text += &format!(
+                    "func.func @f{i}() {{ call @f{callee}() : () -> () call @f{callee}() : () -> () return }}\n"
+                );
             }
             text + "func.func @main() { call @f59() : () -> () return }"
         },
@@ -321,7 +475,9 @@ fn locations_are_kept() {
     let origin = Origin::caller();
     let x = trace.outputs()[0];
     trace.push(Opcode::Tanh, [x], Attrs::None, [], origin).expect("fits");
-    trace.push(Opcode::Tanh, [x], Attrs::None, [], Origin::Named("layer \"3\"\\:x".into())).expect("fits");
+    trace
+        .push(Opcode::Tanh, [x], Attrs::None, [], Origin::Named("layer \"3\"\\:x".into()))
+        .expect("fits");
     let text = print_with(&trace, PrintOptions { locations: true });
     assert!(text.contains(&format!("loc(\"{}\":{line}:", file!())), "{text}");
     assert!(text.contains(r#"loc("layer \223\22\\:x")"#), "{text}");
@@ -330,6 +486,8 @@ fn locations_are_kept() {
     assert_eq!(back.nodes()[2].origin, trace.nodes()[2].origin);
     assert!(!print(&trace).contains("loc("));
 }
+
+static CORPUS: LazyLock<Vec<String>> = LazyLock::new(corpus);
 
 fn corpus() -> Vec<String> {
     let mut corpus: Vec<String> =
@@ -352,8 +510,7 @@ proptest! {
         which in 0usize..10_000,
         edits in prop::collection::vec((0usize..4, any::<usize>(), any::<usize>(), any::<u8>()), 1..6),
     ) {
-        let corpus = corpus();
-        let mut bytes = corpus[which % corpus.len()].clone().into_bytes();
+        let mut bytes = CORPUS[which % CORPUS.len()].clone().into_bytes();
         for (kind, at, other, byte) in edits {
             if bytes.is_empty() {
                 break;

@@ -14,7 +14,10 @@
 
 pub mod generator;
 pub mod minimize;
+pub mod oracle;
 pub mod program;
+pub mod text;
 
 pub use generator::generate;
-pub use program::{Data, Handle, Program, Step};
+pub use oracle::{Coverage, Devices, Mismatch, Setup, check, cut_down};
+pub use program::{Handle, Program, Step};

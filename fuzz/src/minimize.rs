@@ -1,17 +1,20 @@
 //! Cutting a failing program down to what fails.
 //!
-//! Greedy: steps are taken out, in ever smaller runs, with whatever depends on them, and ops are replaced by uploads of
-//! what they computed, as long as the program still fails. The result is not minimal, only small.
+//! Greedy: steps are taken out, in ever smaller runs, with whatever depends on them; ops are replaced by uploads of what
+//! they computed; and uploads get plainer data, as long as the program still fails. The result is not minimal, only small.
 
 use std::collections::{HashMap, HashSet};
 
-use crate::program::{Data, Handle, Program, Step};
+use systole_fusion::reference::HostTensor;
+use systole_kernels::Scalar;
+
+use crate::program::{Handle, Program, Step};
 
 /// The smallest program found that `fails`, which `program` does. `values` gives what each handle of a program holds; it
 /// is asked once.
 pub fn minimize(
     program: &Program,
-    values: impl FnOnce(&Program) -> Option<HashMap<Handle, Data>>,
+    values: impl FnOnce(&Program) -> Option<HashMap<Handle, HostTensor>>,
     mut fails: impl FnMut(&Program) -> bool,
 ) -> Program {
     let mut best = program.clone();
@@ -42,11 +45,39 @@ pub fn minimize(
                 }
             }
         }
+        for at in 0..best.steps.len() {
+            for data in plainer(&best.steps[at]) {
+                let mut candidate = best.clone();
+                if let Step::Upload { data: kept, .. } = &mut candidate.steps[at] {
+                    *kept = data;
+                }
+                if fails(&candidate) {
+                    best = candidate;
+                    break;
+                }
+            }
+        }
         if best.steps.len() + best.ops() == before {
             best.name = format!("{}, cut down", program.name);
             return best;
         }
     }
+}
+
+/// Plainer data for an upload, the plainest first: zeros, ones, the elements' own numbers.
+fn plainer(step: &Step) -> Vec<HostTensor> {
+    let Step::Upload { data, .. } = step else { return Vec::new() };
+    let HostTensor { ty, .. } = data;
+    let filled = |element: &dyn Fn(usize) -> f64| {
+        let size = ty.dtype.size();
+        let bytes = (0..ty.shape.elements())
+            .flat_map(|at| Scalar::from_f64(ty.dtype, element(at)).to_le_bytes().into_iter().take(size));
+        HostTensor { ty: ty.clone(), bytes: bytes.collect() }
+    };
+    let plain = [filled(&|_| 0.0), filled(&|_| 1.0), filled(&|at| at as f64)];
+    // Only what is plainer than what is there, so that this ends.
+    let kept = plain.iter().position(|plain| plain == data).unwrap_or(plain.len());
+    plain.into_iter().take(kept).collect()
 }
 
 /// The program without steps `start..end` and all that depends on them.

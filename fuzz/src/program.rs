@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::fmt;
 
 use systole_fusion::infer::infer;
-use systole_fusion::ir::attrs::Attrs;
 use systole_fusion::ir::region::{as_monoid, monoid_region};
-use systole_fusion::ir::{Opcode, Origin, Region, Trace, ValueId};
+use systole_fusion::ir::{Attrs, Opcode, Origin, Region, Trace, ValueId};
+use systole_fusion::reference::HostTensor;
 use systole_kernels::TensorType;
 use systole_kernels::program::Monoid;
 
@@ -23,15 +23,6 @@ impl fmt::Display for Handle {
     }
 }
 
-/// A tensor on the host: row-major little-endian elements, bools as bytes 0 and 1.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Data {
-    /// Type.
-    pub ty: TensorType,
-    /// Elements.
-    pub bytes: Vec<u8>,
-}
-
 /// One call of the user's program.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
@@ -40,7 +31,7 @@ pub enum Step {
         /// The handle made.
         result: Handle,
         /// The data.
-        data: Data,
+        data: HostTensor,
     },
     /// Record an op.
     Record {
@@ -111,10 +102,10 @@ pub struct Program {
 
 /// A program as one trace: what it computes, without when.
 pub struct Straight {
-    /// The trace. Its inputs are the uploads; every value is an output, in order of the handles that made them.
+    /// The trace. Its inputs are the uploads; nothing is an output yet.
     pub trace: Trace,
     /// The inputs' data.
-    pub inputs: Vec<Data>,
+    pub inputs: Vec<HostTensor>,
     /// The value behind each handle.
     pub values: HashMap<Handle, ValueId>,
 }
@@ -194,7 +185,6 @@ impl Program {
                 }
             }
         }
-        (0..trace.values().len() as u32).for_each(|value| trace.output(ValueId(value)));
         let inputs = inputs.into_iter().map(|(_, data)| data.clone()).collect();
         Ok(Straight { trace, inputs, values })
     }

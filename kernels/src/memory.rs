@@ -382,16 +382,6 @@ pub(crate) struct Window<'a> {
 // elements, whose size divides 64, are aligned.
 
 impl Window<'_> {
-    /// Its rows.
-    pub(crate) fn row_range(&self) -> Range<usize> {
-        self.row_range.clone()
-    }
-
-    /// Its columns.
-    pub(crate) fn col_range(&self) -> Range<usize> {
-        self.col_range.clone()
-    }
-
     #[inline(always)]
     fn check(&self, rows: &Range<usize>, cols: &Range<usize>) {
         let within = |part: &Range<usize>, whole: &Range<usize>| {
@@ -424,6 +414,12 @@ impl Window<'_> {
     #[inline(always)]
     fn offset(&self, row: usize) -> i64 {
         self.base + self.rows.offset(self.row_strides, row)
+    }
+
+    /// Whether the box's elements lie one after another, row by row.
+    #[inline(always)]
+    pub(crate) fn is_dense(&self, rows: &Range<usize>, cols: &Range<usize>) -> bool {
+        self.dense_span(rows, cols).is_some()
     }
 
     /// The box as one slice, where its elements lie one after another, row by row.

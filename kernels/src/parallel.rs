@@ -20,6 +20,11 @@ pub trait Parallel: Send + Sync + std::fmt::Debug {
     /// How many threads take part, the caller included; at least 1.
     fn threads(&self) -> usize;
 
+    /// Element operations from which waking other threads pays; below, the caller works alone.
+    fn grain(&self) -> usize {
+        1 << 18
+    }
+
     /// Calls `task(i)` once for each `i` below `tasks`, in any order and on any thread, and returns when all are done.
     ///
     /// # Panics

@@ -235,13 +235,13 @@ fn raw<B: Body>(bits: u64) -> B::Raw {
 /// `acc[i] = combine(acc[i], src[i])`, a strip at a time.
 #[inline(always)]
 fn fold<B: Body>(acc: &mut [B::Acc], src: &[B::Raw]) {
-    let mut accs = acc.chunks_exact_mut(STRIP);
-    let mut srcs = src.chunks_exact(STRIP);
-    for (acc, src) in accs.by_ref().zip(srcs.by_ref()) {
+    // By the length of `src`: a shorter row must not fall behind in the wider lanes.
+    let (acc, acc_tail) = acc.split_at_mut(src.len() / STRIP * STRIP);
+    let (src, src_tail) = src.split_at(acc.len());
+    for (acc, src) in acc.chunks_exact_mut(STRIP).zip(src.chunks_exact(STRIP)) {
         fold_strip::<B>(acc.try_into().expect("a strip"), src.try_into().expect("a strip"));
     }
-    let tail = srcs.remainder();
-    for (acc, &src) in accs.into_remainder().iter_mut().zip(tail) {
+    for (acc, &src) in acc_tail.iter_mut().zip(src_tail) {
         *acc = B::combine(*acc, B::load(src));
     }
 }
@@ -548,7 +548,7 @@ mod tests {
     fn rows_reduce_in_the_contract_s_order() {
         let add = Reducer::new(Monoid::Add, DType::F32).unwrap();
         for isa in Isa::available() {
-            for (rows, width) in [(0, 3), (1, 5), (2, 1), (7, 70), (8, 3), (9, 65), (100, 13), (33, 1), (5, 0)] {
+            for (rows, width) in [(0, 3), (1, 5), (2, 1), (7, 70), (8, 3), (9, 9), (9, 65), (100, 13), (27, 20), (33, 1), (5, 0)] {
                 let src = noise(rows * width, 77);
                 let (mut acc, mut out) = (vec![0f32; ROW_LANES * width], vec![0f32; width]);
                 for (chunk, part) in src.chunks((16 * width).max(1)).enumerate() {

@@ -25,7 +25,7 @@ impl Oracle {
         };
         let path = directory.join("oracles").join(ORACLE);
         if !path.exists() {
-            eprintln_skipped(&path);
+            say_skipped(&path);
             return None;
         }
         Some(Oracle(NpzArchive::open(path).unwrap()))
@@ -44,7 +44,7 @@ impl Oracle {
 }
 
 #[expect(clippy::print_stderr, reason = "a test that did nothing must say so")]
-fn eprintln_skipped(path: &Path) {
+fn say_skipped(path: &Path) {
     eprintln!("skipped: no {}", path.display());
 }
 

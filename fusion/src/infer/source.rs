@@ -12,7 +12,7 @@ pub(super) fn constant(operands: &[&TensorType], literal: &Literal) -> Result<Te
     let [] = take(operands)?;
     match literal {
         Literal::Splat(ty, value) if value.dtype() != ty.dtype => {
-            Err(format!("a {} element is splat over {ty}", value.dtype()))
+            Err(format!("an element of dtype {} is splat over {ty}", value.dtype()))
         }
         Literal::Dense(ty, bytes) if ty.checked_byte_len() != Some(bytes.len()) => {
             Err(format!("{} bytes are given for {ty}", bytes.len()))

@@ -13,7 +13,13 @@ fn ty(dtype: DType, extents: &[usize]) -> TensorType {
     TensorType::new(dtype, extents)
 }
 
-fn check_with(op: Opcode, operands: &[TensorType], attrs: &Attrs, regions: &[Region], expected: &Expect) {
+fn check_with(
+    op: Opcode,
+    operands: &[TensorType],
+    attrs: &Attrs,
+    regions: &[Region],
+    expected: &Expect,
+) {
     let operands: Vec<&TensorType> = operands.iter().collect();
     let found = match infer(op, &operands, attrs, regions) {
         Ok(types) => {
@@ -37,16 +43,66 @@ fn check(op: Opcode, operands: &[TensorType], attrs: Attrs, expected: Expect) {
 fn elementwise_ops_take_one_type() {
     let (a, b) = (ty(F32, &[2, 3]), ty(F32, &[2, 4]));
     check(Opcode::Add, &[a.clone(), a.clone()], Attrs::None, expect!["tensor<2x3xf32>"]);
-    check(Opcode::Add, &[a.clone(), b], Attrs::None, expect!["add(tensor<2x3xf32>, tensor<2x4xf32>): operand shapes [2, 3] and [2, 4] differ in dimension 1: 3 against 4"]);
-    check(Opcode::Add, &[a.clone(), ty(F32, &[3])], Attrs::None, expect!["add(tensor<2x3xf32>, tensor<3xf32>): operand shapes [2, 3] and [3] differ in rank: 2 against 1"]);
-    check(Opcode::Add, &[a.clone(), ty(I32, &[2, 3])], Attrs::None, expect!["add(tensor<2x3xf32>, tensor<2x3xi32>): operand dtypes f32 and i32 differ"]);
-    check(Opcode::Tanh, &[ty(I32, &[2])], Attrs::None, expect!["tanh(tensor<2xi32>): takes a float dtype, not i32"]);
-    check(Opcode::Abs, &[ty(DType::U32, &[2])], Attrs::None, expect!["abs(tensor<2xui32>): takes a signed integer or float dtype, not u32"]);
-    check(Opcode::And, &[a.clone(), a.clone()], Attrs::None, expect!["and(tensor<2x3xf32>, tensor<2x3xf32>): takes bool or an integer dtype, not f32"]);
-    check(Opcode::Add, std::slice::from_ref(&a), Attrs::None, expect!["add(tensor<2x3xf32>): takes 2 operands, not 1"]);
+    check(
+        Opcode::Add,
+        &[a.clone(), b],
+        Attrs::None,
+        expect![
+            "add(tensor<2x3xf32>, tensor<2x4xf32>): operand shapes [2, 3] and [2, 4] differ in dimension 1: 3 against 4"
+        ],
+    );
+    check(
+        Opcode::Add,
+        &[a.clone(), ty(F32, &[3])],
+        Attrs::None,
+        expect![
+            "add(tensor<2x3xf32>, tensor<3xf32>): operand shapes [2, 3] and [3] differ in rank: 2 against 1"
+        ],
+    );
+    check(
+        Opcode::Add,
+        &[a.clone(), ty(I32, &[2, 3])],
+        Attrs::None,
+        expect!["add(tensor<2x3xf32>, tensor<2x3xi32>): operand dtypes f32 and i32 differ"],
+    );
+    check(
+        Opcode::Tanh,
+        &[ty(I32, &[2])],
+        Attrs::None,
+        expect!["tanh(tensor<2xi32>): takes a float dtype, not i32"],
+    );
+    check(
+        Opcode::Abs,
+        &[ty(DType::U32, &[2])],
+        Attrs::None,
+        expect!["abs(tensor<2xui32>): takes a signed integer or float dtype, not u32"],
+    );
+    check(
+        Opcode::And,
+        &[a.clone(), a.clone()],
+        Attrs::None,
+        expect!["and(tensor<2x3xf32>, tensor<2x3xf32>): takes bool or an integer dtype, not f32"],
+    );
+    check(
+        Opcode::Add,
+        std::slice::from_ref(&a),
+        Attrs::None,
+        expect!["add(tensor<2x3xf32>): takes 2 operands, not 1"],
+    );
     check(Opcode::Tanh, &[], Attrs::None, expect!["tanh(): takes 1 operand, not 0"]);
-    check(Opcode::Add, &[a.clone(), a.clone()], Attrs::Concatenate(0), expect!["add(tensor<2x3xf32>, tensor<2x3xf32>): concatenate attributes do not fit the op"]);
-    check_with(Opcode::Add, &[a.clone(), a], &Attrs::None, &[monoid_region(Monoid::Add, F32)], &expect!["add(tensor<2x3xf32>, tensor<2x3xf32>): takes no regions, not 1"]);
+    check(
+        Opcode::Add,
+        &[a.clone(), a.clone()],
+        Attrs::Concatenate(0),
+        expect!["add(tensor<2x3xf32>, tensor<2x3xf32>): concatenate attributes do not fit the op"],
+    );
+    check_with(
+        Opcode::Add,
+        &[a.clone(), a],
+        &Attrs::None,
+        &[monoid_region(Monoid::Add, F32)],
+        &expect!["add(tensor<2x3xf32>, tensor<2x3xf32>): takes no regions, not 1"],
+    );
 }
 
 #[test]
@@ -54,28 +110,119 @@ fn compare_select_clamp_convert() {
     let (a, s) = (ty(F32, &[2]), ty(F32, &[]));
     let compare = |order| Attrs::Compare { direction: Comparison::Lt, order };
     check(Opcode::Compare, &[a.clone(), a.clone()], compare(Order::Total), expect!["tensor<2xi1>"]);
-    check(Opcode::Compare, &[ty(I32, &[2]), ty(I32, &[2])], compare(Order::Total), expect!["compare(tensor<2xi32>, tensor<2xi32>): the total order is one of floats, not of i32"]);
-    check(Opcode::Select, &[ty(DType::Bool, &[]), a.clone(), a.clone()], Attrs::None, expect!["tensor<2xf32>"]);
-    check(Opcode::Select, &[ty(DType::Bool, &[2]), a.clone(), a.clone()], Attrs::None, expect!["tensor<2xf32>"]);
-    check(Opcode::Select, &[ty(DType::Bool, &[3]), a.clone(), a.clone()], Attrs::None, expect!["select(tensor<3xi1>, tensor<2xf32>, tensor<2xf32>): predicate and on_true shapes [3] and [2] differ in dimension 0: 3 against 2"]);
-    check(Opcode::Select, &[a.clone(), a.clone(), a.clone()], Attrs::None, expect!["select(tensor<2xf32>, tensor<2xf32>, tensor<2xf32>): the predicate is f32, not bool"]);
-    check(Opcode::Select, &[ty(DType::Bool, &[2]), s.clone(), a.clone()], Attrs::None, expect!["select(tensor<2xi1>, tensor<f32>, tensor<2xf32>): on_true and on_false shapes [] and [2] differ in rank: 0 against 1"]);
+    check(
+        Opcode::Compare,
+        &[ty(I32, &[2]), ty(I32, &[2])],
+        compare(Order::Total),
+        expect![
+            "compare(tensor<2xi32>, tensor<2xi32>): the total order is one of floats, not of i32"
+        ],
+    );
+    check(
+        Opcode::Select,
+        &[ty(DType::Bool, &[]), a.clone(), a.clone()],
+        Attrs::None,
+        expect!["tensor<2xf32>"],
+    );
+    check(
+        Opcode::Select,
+        &[ty(DType::Bool, &[2]), a.clone(), a.clone()],
+        Attrs::None,
+        expect!["tensor<2xf32>"],
+    );
+    check(
+        Opcode::Select,
+        &[ty(DType::Bool, &[3]), a.clone(), a.clone()],
+        Attrs::None,
+        expect![
+            "select(tensor<3xi1>, tensor<2xf32>, tensor<2xf32>): predicate and on_true shapes [3] and [2] differ in dimension 0: 3 against 2"
+        ],
+    );
+    check(
+        Opcode::Select,
+        &[a.clone(), a.clone(), a.clone()],
+        Attrs::None,
+        expect![
+            "select(tensor<2xf32>, tensor<2xf32>, tensor<2xf32>): the predicate is f32, not bool"
+        ],
+    );
+    check(
+        Opcode::Select,
+        &[ty(DType::Bool, &[2]), s.clone(), a.clone()],
+        Attrs::None,
+        expect![
+            "select(tensor<2xi1>, tensor<f32>, tensor<2xf32>): on_true and on_false shapes [] and [2] differ in rank: 0 against 1"
+        ],
+    );
     check(Opcode::Clamp, &[s.clone(), a.clone(), a.clone()], Attrs::None, expect!["tensor<2xf32>"]);
-    check(Opcode::Clamp, &[ty(F32, &[1]), a.clone(), s.clone()], Attrs::None, expect!["clamp(tensor<1xf32>, tensor<2xf32>, tensor<f32>): min and operand shapes [1] and [2] differ in dimension 0: 1 against 2"]);
-    check(Opcode::Clamp, &[s, a.clone(), ty(I32, &[])], Attrs::None, expect!["clamp(tensor<f32>, tensor<2xf32>, tensor<i32>): operand and max dtypes f32 and i32 differ"]);
+    check(
+        Opcode::Clamp,
+        &[ty(F32, &[1]), a.clone(), s.clone()],
+        Attrs::None,
+        expect![
+            "clamp(tensor<1xf32>, tensor<2xf32>, tensor<f32>): min and operand shapes [1] and [2] differ in dimension 0: 1 against 2"
+        ],
+    );
+    check(
+        Opcode::Clamp,
+        &[s, a.clone(), ty(I32, &[])],
+        Attrs::None,
+        expect![
+            "clamp(tensor<f32>, tensor<2xf32>, tensor<i32>): operand and max dtypes f32 and i32 differ"
+        ],
+    );
     check(Opcode::Convert, &[a], Attrs::Convert(DType::Bool), expect!["tensor<2xi1>"]);
 }
 
 #[test]
 fn sources() {
     check(Opcode::Constant, &[], Attrs::Constant(Literal::scalar(1.0f32)), expect!["tensor<f32>"]);
-    check(Opcode::Constant, &[], Attrs::Constant(Literal::Splat(ty(F32, &[2]), Scalar::from(1i32))), expect!["constant(): a i32 element is splat over tensor<2xf32>"]);
-    check(Opcode::Constant, &[], Attrs::Constant(Literal::Dense(ty(F32, &[2]), vec![0; 7].into())), expect!["constant(): 7 bytes are given for tensor<2xf32>"]);
-    check(Opcode::Iota, &[], Attrs::Iota { ty: ty(I32, &[2, 3]), dimension: 1 }, expect!["tensor<2x3xi32>"]);
-    check(Opcode::Iota, &[], Attrs::Iota { ty: ty(I32, &[2, 3]), dimension: 2 }, expect!["iota(): iota_dimension: 2 is no dimension of rank 2"]);
-    check(Opcode::Iota, &[], Attrs::Iota { ty: ty(DType::Bool, &[2]), dimension: 0 }, expect!["iota(): takes an integer or float dtype, not bool"]);
-    check(Opcode::Iota, &[], Attrs::Iota { ty: ty(I32, &[1 << 31, 1 << 30]), dimension: 0 }, expect!["iota(): the result tensor<2147483648x1073741824xi32> takes more than 9223372036854775807 bytes"]);
-    check(Opcode::Iota, &[], Attrs::Iota { ty: ty(I32, &[0, usize::MAX, 2]), dimension: 0 }, expect!["iota(): the result tensor<0x18446744073709551615x2xi32> takes more than 9223372036854775807 bytes"]);
+    check(
+        Opcode::Constant,
+        &[],
+        Attrs::Constant(Literal::Splat(ty(F32, &[2]), Scalar::from(1i32))),
+        expect!["constant(): an element of dtype i32 is splat over tensor<2xf32>"],
+    );
+    check(
+        Opcode::Constant,
+        &[],
+        Attrs::Constant(Literal::Dense(ty(F32, &[2]), vec![0; 7].into())),
+        expect!["constant(): 7 bytes are given for tensor<2xf32>"],
+    );
+    check(
+        Opcode::Iota,
+        &[],
+        Attrs::Iota { ty: ty(I32, &[2, 3]), dimension: 1 },
+        expect!["tensor<2x3xi32>"],
+    );
+    check(
+        Opcode::Iota,
+        &[],
+        Attrs::Iota { ty: ty(I32, &[2, 3]), dimension: 2 },
+        expect!["iota(): iota_dimension: 2 is no dimension of rank 2"],
+    );
+    check(
+        Opcode::Iota,
+        &[],
+        Attrs::Iota { ty: ty(DType::Bool, &[2]), dimension: 0 },
+        expect!["iota(): takes an integer or float dtype, not bool"],
+    );
+    check(
+        Opcode::Iota,
+        &[],
+        Attrs::Iota { ty: ty(I32, &[1 << 31, 1 << 30]), dimension: 0 },
+        expect![
+            "iota(): the result tensor<2147483648x1073741824xi32> takes more than 9223372036854775807 bytes"
+        ],
+    );
+    check(
+        Opcode::Iota,
+        &[],
+        Attrs::Iota { ty: ty(I32, &[0, usize::MAX, 2]), dimension: 0 },
+        expect![
+            "iota(): the result tensor<0x18446744073709551615x2xi32> takes more than 9223372036854775807 bytes"
+        ],
+    );
 }
 
 #[test]
@@ -86,14 +233,60 @@ fn broadcast_reshape_transpose() {
     };
     let a = [ty(F32, &[1, 3])];
     check(Opcode::BroadcastInDim, &a, broadcast(&[3, 2], &[1, 0]), expect!["tensor<3x2xf32>"]);
-    check(Opcode::BroadcastInDim, &a, broadcast(&[2, 4], &[0, 1]), expect!["broadcast_in_dim(tensor<1x3xf32>): operand dimension 1 has extent 3, which does not broadcast to 4 in dimension 1 of [2, 4]"]);
-    check(Opcode::BroadcastInDim, &a, broadcast(&[2, 3], &[1]), expect!["broadcast_in_dim(tensor<1x3xf32>): broadcast_dimensions has 1 entries for rank 2"]);
-    check(Opcode::BroadcastInDim, &a, broadcast(&[2, 3], &[1, 1]), expect!["broadcast_in_dim(tensor<1x3xf32>): broadcast_dimensions [1, 1] name dimension 1 twice"]);
-    check(Opcode::BroadcastInDim, &a, broadcast(&[2, 3], &[0, 2]), expect!["broadcast_in_dim(tensor<1x3xf32>): broadcast_dimensions: 2 is no dimension of rank 2"]);
-    check(Opcode::Reshape, &[ty(F32, &[2, 3])], Attrs::Reshape(Shape::from([6, 1])), expect!["tensor<6x1xf32>"]);
-    check(Opcode::Reshape, &[ty(F32, &[2, 3])], Attrs::Reshape(Shape::from([5])), expect!["reshape(tensor<2x3xf32>): [2, 3] has 6 elements, [5] has 5"]);
-    check(Opcode::Transpose, &[ty(F32, &[2, 3])], Attrs::Transpose([1, 0].into_iter().collect()), expect!["tensor<3x2xf32>"]);
-    check(Opcode::Transpose, &[ty(F32, &[2, 3])], Attrs::Transpose([1, 1].into_iter().collect()), expect!["transpose(tensor<2x3xf32>): permutation [1, 1] name dimension 1 twice"]);
+    check(
+        Opcode::BroadcastInDim,
+        &a,
+        broadcast(&[2, 4], &[0, 1]),
+        expect![
+            "broadcast_in_dim(tensor<1x3xf32>): operand dimension 1 has extent 3, which does not broadcast to 4 in dimension 1 of [2, 4]"
+        ],
+    );
+    check(
+        Opcode::BroadcastInDim,
+        &a,
+        broadcast(&[2, 3], &[1]),
+        expect!["broadcast_in_dim(tensor<1x3xf32>): broadcast_dimensions has 1 entries for rank 2"],
+    );
+    check(
+        Opcode::BroadcastInDim,
+        &a,
+        broadcast(&[2, 3], &[1, 1]),
+        expect![
+            "broadcast_in_dim(tensor<1x3xf32>): broadcast_dimensions [1, 1] names dimension 1 twice"
+        ],
+    );
+    check(
+        Opcode::BroadcastInDim,
+        &a,
+        broadcast(&[2, 3], &[0, 2]),
+        expect![
+            "broadcast_in_dim(tensor<1x3xf32>): broadcast_dimensions: 2 is no dimension of rank 2"
+        ],
+    );
+    check(
+        Opcode::Reshape,
+        &[ty(F32, &[2, 3])],
+        Attrs::Reshape(Shape::from([6, 1])),
+        expect!["tensor<6x1xf32>"],
+    );
+    check(
+        Opcode::Reshape,
+        &[ty(F32, &[2, 3])],
+        Attrs::Reshape(Shape::from([5])),
+        expect!["reshape(tensor<2x3xf32>): [2, 3] has 6 elements, [5] has 5"],
+    );
+    check(
+        Opcode::Transpose,
+        &[ty(F32, &[2, 3])],
+        Attrs::Transpose([1, 0].into_iter().collect()),
+        expect!["tensor<3x2xf32>"],
+    );
+    check(
+        Opcode::Transpose,
+        &[ty(F32, &[2, 3])],
+        Attrs::Transpose([1, 1].into_iter().collect()),
+        expect!["transpose(tensor<2x3xf32>): permutation [1, 1] names dimension 1 twice"],
+    );
 }
 
 #[test]
@@ -108,16 +301,58 @@ fn slice_concatenate_pad() {
     let a = [ty(F32, &[10])];
     check(Opcode::Slice, &a, slice(1, 10, 3), expect!["tensor<3xf32>"]);
     check(Opcode::Slice, &a, slice(5, 5, i64::MAX), expect!["tensor<0xf32>"]);
-    check(Opcode::Slice, &a, slice(1, 11, 1), expect!["slice(tensor<10xf32>): 1:11 does not lie within 0:10 in dimension 0 of [10]"]);
-    check(Opcode::Slice, &a, slice(-1, 1, 1), expect!["slice(tensor<10xf32>): -1:1 does not lie within 0:10 in dimension 0 of [10]"]);
-    check(Opcode::Slice, &a, slice(0, 1, 0), expect!["slice(tensor<10xf32>): the stride of dimension 0 is 0, not at least 1"]);
-    check(Opcode::Slice, &[ty(F32, &[])], slice(0, 1, 1), expect!["slice(tensor<f32>): start_indices has 1 entries for rank 0"]);
+    check(
+        Opcode::Slice,
+        &a,
+        slice(1, 11, 1),
+        expect!["slice(tensor<10xf32>): 1:11 does not lie within 0:10 in dimension 0 of [10]"],
+    );
+    check(
+        Opcode::Slice,
+        &a,
+        slice(-1, 1, 1),
+        expect!["slice(tensor<10xf32>): -1:1 does not lie within 0:10 in dimension 0 of [10]"],
+    );
+    check(
+        Opcode::Slice,
+        &a,
+        slice(0, 1, 0),
+        expect!["slice(tensor<10xf32>): the stride of dimension 0 is 0, not at least 1"],
+    );
+    check(
+        Opcode::Slice,
+        &[ty(F32, &[])],
+        slice(0, 1, 1),
+        expect!["slice(tensor<f32>): start_indices has 1 entries for rank 0"],
+    );
 
     let (x, y) = (ty(F32, &[2, 3]), ty(F32, &[4, 3]));
-    check(Opcode::Concatenate, &[x.clone(), y.clone()], Attrs::Concatenate(0), expect!["tensor<6x3xf32>"]);
-    check(Opcode::Concatenate, &[x.clone(), y], Attrs::Concatenate(1), expect!["concatenate(tensor<2x3xf32>, tensor<4x3xf32>): operand shapes [2, 3] and [4, 3] differ in dimension 0, which is not concatenated: 2 against 4"]);
-    check(Opcode::Concatenate, &[], Attrs::Concatenate(0), expect!["concatenate(): takes at least 1 operand, not 0"]);
-    check(Opcode::Concatenate, &[x], Attrs::Concatenate(2), expect!["concatenate(tensor<2x3xf32>): dimension: 2 is no dimension of rank 2"]);
+    check(
+        Opcode::Concatenate,
+        &[x.clone(), y.clone()],
+        Attrs::Concatenate(0),
+        expect!["tensor<6x3xf32>"],
+    );
+    check(
+        Opcode::Concatenate,
+        &[x.clone(), y],
+        Attrs::Concatenate(1),
+        expect![
+            "concatenate(tensor<2x3xf32>, tensor<4x3xf32>): operand shapes [2, 3] and [4, 3] differ in dimension 0, which is not concatenated: 2 against 4"
+        ],
+    );
+    check(
+        Opcode::Concatenate,
+        &[],
+        Attrs::Concatenate(0),
+        expect!["concatenate(): takes at least 1 operand, not 0"],
+    );
+    check(
+        Opcode::Concatenate,
+        &[x],
+        Attrs::Concatenate(2),
+        expect!["concatenate(tensor<2x3xf32>): dimension: 2 is no dimension of rank 2"],
+    );
 
     let pad = |low: i64, high: i64, interior: i64| {
         Attrs::Pad(Box::new(PadAmounts {
@@ -129,10 +364,38 @@ fn slice_concatenate_pad() {
     let (three, none, value) = (ty(F32, &[3]), ty(F32, &[0]), ty(F32, &[]));
     check(Opcode::Pad, &[three.clone(), value.clone()], pad(1, -2, 2), expect!["tensor<6xf32>"]);
     check(Opcode::Pad, &[none, value.clone()], pad(1, 1, 5), expect!["tensor<2xf32>"]);
-    check(Opcode::Pad, &[three.clone(), value.clone()], pad(-2, -2, 0), expect!["pad(tensor<3xf32>, tensor<f32>): extent 3 of dimension 0 with padding -2, -2 and 0 between becomes -1"]);
-    check(Opcode::Pad, &[three.clone(), value.clone()], pad(0, 0, -1), expect!["pad(tensor<3xf32>, tensor<f32>): the interior padding of dimension 0 is -1, not at least 0"]);
-    check(Opcode::Pad, &[three.clone(), value], pad(i64::MAX, i64::MAX, i64::MAX), expect!["pad(tensor<3xf32>, tensor<f32>): extent 3 of dimension 0 with padding 9223372036854775807, 9223372036854775807 and 9223372036854775807 between becomes 36893488147419103231"]);
-    check(Opcode::Pad, &[three.clone(), three], pad(0, 0, 0), expect!["pad(tensor<3xf32>, tensor<3xf32>): the padding value has shape [3], not a scalar's"]);
+    check(
+        Opcode::Pad,
+        &[three.clone(), value.clone()],
+        pad(-2, -2, 0),
+        expect![
+            "pad(tensor<3xf32>, tensor<f32>): extent 3 of dimension 0 with padding -2, -2 and 0 between becomes -1"
+        ],
+    );
+    check(
+        Opcode::Pad,
+        &[three.clone(), value.clone()],
+        pad(0, 0, -1),
+        expect![
+            "pad(tensor<3xf32>, tensor<f32>): the interior padding of dimension 0 is -1, not at least 0"
+        ],
+    );
+    check(
+        Opcode::Pad,
+        &[three.clone(), value],
+        pad(i64::MAX, i64::MAX, i64::MAX),
+        expect![
+            "pad(tensor<3xf32>, tensor<f32>): extent 3 of dimension 0 with padding 9223372036854775807, 9223372036854775807 and 9223372036854775807 between becomes 36893488147419103231"
+        ],
+    );
+    check(
+        Opcode::Pad,
+        &[three.clone(), three],
+        pad(0, 0, 0),
+        expect![
+            "pad(tensor<3xf32>, tensor<3xf32>): the padding value has shape [3], not a scalar's"
+        ],
+    );
 }
 
 #[test]
@@ -145,15 +408,74 @@ fn reduce() {
     };
     check(&operands, dims(&[2, 0]), &sum, expect!["tensor<3xf32>"]);
     check(&operands, dims(&[]), &sum, expect!["tensor<2x3x4xf32>"]);
-    check(&operands, dims(&[3]), &sum, expect!["reduce(tensor<2x3x4xf32>, tensor<f32>): dimensions: 3 is no dimension of rank 3"]);
-    check(&operands, dims(&[1, 1]), &sum, expect!["reduce(tensor<2x3x4xf32>, tensor<f32>): dimensions [1, 1] name dimension 1 twice"]);
-    check(&operands, dims(&[0]), &[], expect!["reduce(tensor<2x3x4xf32>, tensor<f32>): takes 1 region, not 0"]);
-    check(&operands, dims(&[0]), &[monoid_region(Monoid::Add, I32)], expect!["reduce(tensor<2x3x4xf32>, tensor<f32>): the body combines i32 elements, the operand has f32"]);
-    check(&operands, dims(&[0]), &[monoid_region(Monoid::And, F32)], expect!["reduce(tensor<2x3x4xf32>, tensor<f32>): the body's and takes bool or an integer dtype, not f32"]);
-    check(&operands, dims(&[0]), &[Region::default()], expect!["reduce(tensor<2x3x4xf32>, tensor<f32>): the body is not one add, multiply, maximum, minimum, and, or of its two scalar arguments"]);
-    check(&[ty(F32, &[2]), ty(F32, &[1])], dims(&[0]), &sum, expect!["reduce(tensor<2xf32>, tensor<1xf32>): the initial value has shape [1], not a scalar's"]);
-    check(&[ty(F32, &[2]), ty(I32, &[])], dims(&[0]), &sum, expect!["reduce(tensor<2xf32>, tensor<i32>): operand and initial value dtypes f32 and i32 differ"]);
-    check(&[ty(F32, &[2]), ty(F32, &[2]), ty(F32, &[]), ty(F32, &[])], dims(&[0]), &sum, expect!["reduce(tensor<2xf32>, tensor<2xf32>, tensor<f32>, tensor<f32>): takes one operand and its initial value, not 4 operands"]);
+    check(
+        &operands,
+        dims(&[3]),
+        &sum,
+        expect!["reduce(tensor<2x3x4xf32>, tensor<f32>): dimensions: 3 is no dimension of rank 3"],
+    );
+    check(
+        &operands,
+        dims(&[1, 1]),
+        &sum,
+        expect![
+            "reduce(tensor<2x3x4xf32>, tensor<f32>): dimensions [1, 1] names dimension 1 twice"
+        ],
+    );
+    check(
+        &operands,
+        dims(&[0]),
+        &[],
+        expect!["reduce(tensor<2x3x4xf32>, tensor<f32>): takes 1 region, not 0"],
+    );
+    check(
+        &operands,
+        dims(&[0]),
+        &[monoid_region(Monoid::Add, I32)],
+        expect![
+            "reduce(tensor<2x3x4xf32>, tensor<f32>): the body combines i32 elements, the operand has f32"
+        ],
+    );
+    check(
+        &operands,
+        dims(&[0]),
+        &[monoid_region(Monoid::And, F32)],
+        expect![
+            "reduce(tensor<2x3x4xf32>, tensor<f32>): the body's and takes bool or an integer dtype, not f32"
+        ],
+    );
+    check(
+        &operands,
+        dims(&[0]),
+        &[Region::default()],
+        expect![
+            "reduce(tensor<2x3x4xf32>, tensor<f32>): the body is not one add, multiply, maximum, minimum, and, or of its two scalar arguments"
+        ],
+    );
+    check(
+        &[ty(F32, &[2]), ty(F32, &[1])],
+        dims(&[0]),
+        &sum,
+        expect![
+            "reduce(tensor<2xf32>, tensor<1xf32>): the initial value has shape [1], not a scalar's"
+        ],
+    );
+    check(
+        &[ty(F32, &[2]), ty(I32, &[])],
+        dims(&[0]),
+        &sum,
+        expect![
+            "reduce(tensor<2xf32>, tensor<i32>): operand and initial value dtypes f32 and i32 differ"
+        ],
+    );
+    check(
+        &[ty(F32, &[2]), ty(F32, &[2]), ty(F32, &[]), ty(F32, &[])],
+        dims(&[0]),
+        &sum,
+        expect![
+            "reduce(tensor<2xf32>, tensor<2xf32>, tensor<f32>, tensor<f32>): takes one operand and its initial value, not 4 operands"
+        ],
+    );
 }
 
 #[test]
@@ -168,13 +490,58 @@ fn dot_general() {
         }))
     };
     let operands = [ty(F32, &[5, 2, 3]), ty(F32, &[3, 4, 5])];
-    check(Opcode::DotGeneral, &operands, dims(&[0], &[2], &[2], &[0]), expect!["tensor<5x2x4xf32>"]);
-    check(Opcode::DotGeneral, &operands, dims(&[], &[], &[], &[]), expect!["tensor<5x2x3x3x4x5xf32>"]);
-    check(Opcode::DotGeneral, &operands, dims(&[], &[], &[1], &[0]), expect!["dot_general(tensor<5x2x3xf32>, tensor<3x4x5xf32>): contracting dimension 1 of [5, 2, 3] and 0 of [3, 4, 5] differ: 2 against 3"]);
-    check(Opcode::DotGeneral, &operands, dims(&[0], &[], &[2], &[0]), expect!["dot_general(tensor<5x2x3xf32>, tensor<3x4x5xf32>): lhs has 1 batching dimensions, rhs has 0"]);
-    check(Opcode::DotGeneral, &operands, dims(&[0], &[2], &[0], &[2]), expect!["dot_general(tensor<5x2x3xf32>, tensor<3x4x5xf32>): dimension 0 of lhs is both batching and contracting"]);
-    check(Opcode::DotGeneral, &operands, dims(&[], &[], &[9], &[0]), expect!["dot_general(tensor<5x2x3xf32>, tensor<3x4x5xf32>): lhs_contracting_dimensions: 9 is no dimension of rank 3"]);
-    check(Opcode::DotGeneral, &[ty(DType::Bool, &[2]), ty(DType::Bool, &[2])], dims(&[], &[], &[0], &[0]), expect!["dot_general(tensor<2xi1>, tensor<2xi1>): takes an integer or float dtype, not bool"]);
+    check(
+        Opcode::DotGeneral,
+        &operands,
+        dims(&[0], &[2], &[2], &[0]),
+        expect!["tensor<5x2x4xf32>"],
+    );
+    check(
+        Opcode::DotGeneral,
+        &operands,
+        dims(&[], &[], &[], &[]),
+        expect!["tensor<5x2x3x3x4x5xf32>"],
+    );
+    check(
+        Opcode::DotGeneral,
+        &operands,
+        dims(&[], &[], &[1], &[0]),
+        expect![
+            "dot_general(tensor<5x2x3xf32>, tensor<3x4x5xf32>): contracting dimension 1 of [5, 2, 3] and 0 of [3, 4, 5] differ: 2 against 3"
+        ],
+    );
+    check(
+        Opcode::DotGeneral,
+        &operands,
+        dims(&[0], &[], &[2], &[0]),
+        expect![
+            "dot_general(tensor<5x2x3xf32>, tensor<3x4x5xf32>): lhs has 1 batching dimensions, rhs has 0"
+        ],
+    );
+    check(
+        Opcode::DotGeneral,
+        &operands,
+        dims(&[0], &[2], &[0], &[2]),
+        expect![
+            "dot_general(tensor<5x2x3xf32>, tensor<3x4x5xf32>): dimension 0 of lhs is both batching and contracting"
+        ],
+    );
+    check(
+        Opcode::DotGeneral,
+        &operands,
+        dims(&[], &[], &[9], &[0]),
+        expect![
+            "dot_general(tensor<5x2x3xf32>, tensor<3x4x5xf32>): lhs_contracting_dimensions: 9 is no dimension of rank 3"
+        ],
+    );
+    check(
+        Opcode::DotGeneral,
+        &[ty(DType::Bool, &[2]), ty(DType::Bool, &[2])],
+        dims(&[], &[], &[0], &[0]),
+        expect![
+            "dot_general(tensor<2xi1>, tensor<2xi1>): takes an integer or float dtype, not bool"
+        ],
+    );
 }
 
 #[test]
@@ -197,19 +564,84 @@ fn gather() {
     };
     check(&|_| {}, expect!["tensor<2x2x3x2x2xi32>"]);
     check(&|d| d.offset_dims = [0, 2].into_iter().collect(), expect!["tensor<2x2x2x2x3xi32>"]);
-    check(&|d| d.offset_dims = [4, 3].into_iter().collect(), expect!["gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): offset_dims [4, 3] do not ascend"]);
-    check(&|d| d.offset_dims = [3, 5].into_iter().collect(), expect!["gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): offset_dims: 5 is no dimension of rank 5"]);
-    check(&|d| d.offset_dims.clear(), expect!["gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): 0 offset, 1 collapsed and 1 batching dimensions do not add up to the operand's rank 4"]);
-    check(&|d| d.collapsed_slice_dims[0] = 0, expect!["gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): dimension 0 is both in collapsed_slice_dims and in operand_batching_dims"]);
-    check(&|d| d.start_indices_batching_dims[0] = 2, expect!["gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): batching dimension 0 of [2, 3, 4, 2] and 2 of [2, 2, 3, 2] differ: 2 against 3"]);
-    check(&|d| d.start_indices_batching_dims[0] = 3, expect!["gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): index_vector_dim 3 is in start_indices_batching_dims"]);
-    check(&|d| d.start_indices_batching_dims.clear(), expect!["gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): the operand has 1 batching dimensions, start indices have 0"]);
-    check(&|d| d.start_index_map[0] = 0, expect!["gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): dimension 0 is both in start_index_map and in operand_batching_dims"]);
-    check(&|d| d.start_index_map.truncate(1), expect!["gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): start_index_map has 1 entries, an index vector of [2, 2, 3, 2] has 2"]);
-    check(&|d| d.index_vector_dim = 5, expect!["gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): index_vector_dim 5 exceeds the rank of start indices [2, 2, 3, 2]"]);
-    check(&|d| d.slice_sizes[2] = 5, expect!["gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): slice size 5 in dimension 2 does not lie within 0 and the extent 4 of [2, 3, 4, 2]"]);
-    check(&|d| d.slice_sizes[1] = 2, expect!["gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): slice size 2 in dimension 1, which is collapsed or batching, exceeds 1"]);
-    check(&|d| d.slice_sizes.truncate(3), expect!["gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): slice_sizes has 3 entries for rank 4"]);
+    check(
+        &|d| d.offset_dims = [4, 3].into_iter().collect(),
+        expect![
+            "gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): offset_dims [4, 3] do not ascend"
+        ],
+    );
+    check(
+        &|d| d.offset_dims = [3, 5].into_iter().collect(),
+        expect![
+            "gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): offset_dims: 5 is no dimension of rank 5"
+        ],
+    );
+    check(
+        &|d| d.offset_dims.clear(),
+        expect![
+            "gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): 0 offset, 1 collapsed and 1 batching dimensions do not add up to the operand's rank 4"
+        ],
+    );
+    check(
+        &|d| d.collapsed_slice_dims[0] = 0,
+        expect![
+            "gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): dimension 0 is both in collapsed_slice_dims and in operand_batching_dims"
+        ],
+    );
+    check(
+        &|d| d.start_indices_batching_dims[0] = 2,
+        expect![
+            "gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): batching dimension 0 of [2, 3, 4, 2] and 2 of [2, 2, 3, 2] differ: 2 against 3"
+        ],
+    );
+    check(
+        &|d| d.start_indices_batching_dims[0] = 3,
+        expect![
+            "gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): index_vector_dim 3 is in start_indices_batching_dims"
+        ],
+    );
+    check(
+        &|d| d.start_indices_batching_dims.clear(),
+        expect![
+            "gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): the operand has 1 batching dimensions, start indices have 0"
+        ],
+    );
+    check(
+        &|d| d.start_index_map[0] = 0,
+        expect![
+            "gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): dimension 0 is both in start_index_map and in operand_batching_dims"
+        ],
+    );
+    check(
+        &|d| d.start_index_map.truncate(1),
+        expect![
+            "gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): start_index_map has 1 entries, an index vector of [2, 2, 3, 2] has 2"
+        ],
+    );
+    check(
+        &|d| d.index_vector_dim = 5,
+        expect![
+            "gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): index_vector_dim 5 exceeds the rank of start indices [2, 2, 3, 2]"
+        ],
+    );
+    check(
+        &|d| d.slice_sizes[2] = 5,
+        expect![
+            "gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): slice size 5 in dimension 2 does not lie within 0 and the extent 4 of [2, 3, 4, 2]"
+        ],
+    );
+    check(
+        &|d| d.slice_sizes[1] = 2,
+        expect![
+            "gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): slice size 2 in dimension 1, which is collapsed or batching, exceeds 1"
+        ],
+    );
+    check(
+        &|d| d.slice_sizes.truncate(3),
+        expect![
+            "gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): slice_sizes has 3 entries for rank 4"
+        ],
+    );
 }
 
 #[test]
@@ -237,7 +669,8 @@ fn every_op_rejects_every_foreign_format_and_any_operands() {
         for (i, attrs) in formats.iter().enumerate() {
             for count in 0..4 {
                 for shift in 0..types.len() {
-                    let operands: Vec<&TensorType> = (0..count).map(|i| &types[(i + shift) % types.len()]).collect();
+                    let operands: Vec<&TensorType> =
+                        (0..count).map(|i| &types[(i + shift) % types.len()]).collect();
                     for regions in [&[][..], &regions[..]] {
                         if infer(op, &operands, attrs, regions).is_ok() {
                             accepted.insert(i);

@@ -8,8 +8,8 @@
 use smallvec::SmallVec;
 use systole_kernels::program::{Domain, Extent, ReduceAlong};
 
-use super::{Accesses, Coverage, Map, Placed, Refusal, Space, analyse, dot_dims};
-use crate::access::{Role, Root, moves_only};
+use super::{Accesses, Coverage, Map, Placed, Refusal, Space, analyse, dot_dims, is_overlay};
+use crate::access::{Role, Root};
 use crate::canonical::SymbolicTrace;
 use crate::ir::{NodeId, OpClass};
 
@@ -24,7 +24,8 @@ pub struct GroupSpace {
     pub contract: SmallVec<[Extent; 2]>,
     /// Per member, in axes of the domain.
     pub(crate) placed: SmallVec<[Placed; 8]>,
-    /// An axis of extent 1, for placements and iotas along dimensions that have none.
+    /// The first of some axes of extent 1, for placements and iotas along dimensions that have none: as many as one
+    /// placement has such dimensions, since no two dimensions lie along one axis.
     pub(crate) unit: Option<u8>,
 }
 
@@ -75,23 +76,20 @@ impl Space {
     ) -> GroupSpace {
         let traversals = Traversals::of(self, trace, accesses, members);
         let [outer, rows, cols] = self.roles(trace, members, &traversals);
-        let needs_unit = self.needs_unit(trace, accesses, members);
+        let units = self.units(trace, accesses, members);
 
         let mut numbers: SmallVec<[u8; 8]> = SmallVec::from_elem(0, self.axes.len());
-        let shift = usize::from(needs_unit);
         for (number, &axis) in outer.iter().enumerate() {
             numbers[usize::from(axis)] = number as u8;
         }
         for (number, &axis) in rows.iter().chain(&cols).enumerate() {
-            numbers[usize::from(axis)] = (outer.len() + shift + number) as u8;
+            numbers[usize::from(axis)] = (outer.len() + units + number) as u8;
         }
         let extents = |axes: &[u8]| axes.iter().map(|&axis| self.axes[usize::from(axis)]).collect();
         let mut domain =
             Domain { outer: extents(&outer), rows: extents(&rows), cols: extents(&cols) };
-        let unit = needs_unit.then_some(outer.len() as u8);
-        if needs_unit {
-            domain.outer.push(Extent::ONE);
-        }
+        let unit = (units > 0).then_some(outer.len() as u8);
+        domain.outer.extend(std::iter::repeat_n(Extent::ONE, units));
         let renumber = |map: &Map| -> Map {
             map.iter().map(|axis| axis.map(|axis| numbers[usize::from(axis)])).collect()
         };
@@ -153,10 +151,11 @@ impl Space {
         extents.filter(|&extent| extent != Extent::ONE).collect()
     }
 
-    fn needs_unit(&self, trace: &SymbolicTrace, accesses: &Accesses, members: &[u32]) -> bool {
-        self.placed.iter().zip(members).any(|(placed, &node)| {
+    /// Axes of extent 1 that placements and iotas need.
+    fn units(&self, trace: &SymbolicTrace, accesses: &Accesses, members: &[u32]) -> usize {
+        let needs = self.placed.iter().zip(members).map(|(placed, &node)| {
             let symbolic = &trace.nodes[node as usize];
-            let overlays = symbolic.op.class() == OpClass::Movement && !moves_only(symbolic);
+            let overlays = is_overlay(symbolic);
             let still = |path: &crate::access::Path| match path.root {
                 Root::Iota(dimension) => {
                     let along = path.dims[usize::from(dimension)].dim;
@@ -164,9 +163,11 @@ impl Space {
                 }
                 Root::Value(_) | Root::Splat(_) => false,
             };
-            (overlays && placed.result.contains(&None))
-                || accesses.paths(node as usize).iter().any(still)
-        })
+            let placements =
+                if overlays { placed.result.iter().filter(|axis| axis.is_none()).count() } else { 0 };
+            placements.max(usize::from(accesses.paths(node as usize).iter().any(still)))
+        });
+        needs.max().unwrap_or(0)
     }
 }
 
@@ -200,8 +201,7 @@ impl Traversals {
             traversals
                 .sequences
                 .push(placed.result.iter().filter_map(|&axis| plain(axis)).collect());
-            let moves_data = symbolic.op.class() == OpClass::Gather
-                || (symbolic.op.class() == OpClass::Movement && !moves_only(symbolic));
+            let moves_data = symbolic.op.class() == OpClass::Gather || is_overlay(symbolic);
             if moves_data {
                 placed.result.iter().flatten().for_each(|axis| traversals.single |= 1 << axis);
                 continue;

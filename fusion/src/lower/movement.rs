@@ -31,7 +31,7 @@ impl Lowering<'_> {
         offsets: &[Extent],
     ) -> Reg {
         let axis = self.space.placed[member].result[dimension as usize].or(self.space.unit);
-        let axis = axis.expect("a still placement has the unit axis");
+        let axis = axis.expect("a still placement has a unit axis");
         let dtype = self.trace.nodes[node].ty.dtype;
         let mut reg = match dtype {
             DType::I32 | DType::U32 | DType::I64 | DType::F32 => self.iota(axis, dtype),
@@ -54,14 +54,18 @@ impl Lowering<'_> {
         member: usize,
         amounts: impl Fn(usize) -> (Extent, Extent),
     ) -> SmallVec<[Placement; 4]> {
+        let mut unit = self.space.unit;
+        // Each dimension without an axis takes a unit axis of its own.
+        let mut next_unit = || {
+            let axis = unit?;
+            unit = Some(axis + 1);
+            Some(axis)
+        };
         let axes = self.space.placed[member].result.iter().enumerate();
         axes.map(|(dim, &axis)| {
             let (low, interior) = amounts(dim);
-            Placement {
-                axis: axis.or(self.space.unit).expect("a still placement has the unit axis"),
-                low,
-                interior,
-            }
+            let axis = axis.or_else(&mut next_unit).expect("a still placement has a unit axis");
+            Placement { axis, low, interior }
         })
         .collect()
     }

@@ -87,6 +87,8 @@ fn launch(
     }
     nodes.sort_unstable();
     nodes.dedup();
+    // A source or reshape whose buffer one member reads can be a view on another member's path: the buffer serves both.
+    nodes.retain(|&node| inside(node) || !inputs.contains(&trace.result(node as usize)));
     let escapes = |&node: &u32| {
         accesses.is_pinned(node as usize)
             || !accesses.users(node as usize).iter().all(|&user| inside(user))

@@ -25,6 +25,10 @@ impl fmt::Display for Plan {
                 }
             }
         }
-        write!(f, "return {}", list(self.outputs.iter().map(|slot| format!("%{}", slot.0)).collect()))
+        write!(
+            f,
+            "return {}",
+            list(self.outputs.iter().map(|slot| format!("%{}", slot.0)).collect())
+        )
     }
 }

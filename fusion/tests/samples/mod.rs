@@ -3,7 +3,8 @@
 
 use systole_fusion::ir::region::{MONOIDS, monoid_op, monoid_region};
 use systole_fusion::ir::{
-    Attrs, DotDims, GatherDims, Literal, OpClass, Opcode, Origin, PadAmounts, Region, SliceLimits, Trace,
+    Attrs, DotDims, GatherDims, Literal, OpClass, Opcode, Origin, PadAmounts, Region, SliceLimits,
+    Trace,
 };
 use systole_kernels::program::{Comparison, Order};
 use systole_kernels::{DType, Scalar, Shape, TensorType};
@@ -13,7 +14,12 @@ pub(crate) fn ty(dtype: DType, extents: &[usize]) -> TensorType {
 }
 
 /// A trace whose inputs are the operands of one op, whose result is its output.
-pub(crate) fn single(op: Opcode, operands: &[TensorType], attrs: Attrs, regions: &[Region]) -> Trace {
+pub(crate) fn single(
+    op: Opcode,
+    operands: &[TensorType],
+    attrs: Attrs,
+    regions: &[Region],
+) -> Trace {
     let mut trace = Trace::new();
     let inputs: Vec<_> = operands.iter().map(|ty| trace.input(ty.clone())).collect();
     let value = trace
@@ -25,7 +31,11 @@ pub(crate) fn single(op: Opcode, operands: &[TensorType], attrs: Attrs, regions:
 
 /// Traces of that op: every dtype of its row, every form of its attributes that differs in text or meaning.
 pub(crate) fn samples(op: Opcode) -> Vec<Trace> {
-    DType::ALL.into_iter().filter(|&dtype| op.info().dtypes.admits(dtype)).flat_map(|dtype| of_dtype(op, dtype)).collect()
+    DType::ALL
+        .into_iter()
+        .filter(|&dtype| op.info().dtypes.admits(dtype))
+        .flat_map(|dtype| of_dtype(op, dtype))
+        .collect()
 }
 
 fn of_dtype(op: Opcode, dtype: DType) -> Vec<Trace> {
@@ -37,14 +47,26 @@ fn of_dtype(op: Opcode, dtype: DType) -> Vec<Trace> {
         OpClass::Unary => one(&[matrix], Attrs::None),
         OpClass::Binary => one(&[matrix.clone(), matrix], Attrs::None),
         OpClass::Compare => {
-            let orders: &[Order] = if dtype.is_float() { &[Order::Partial, Order::Total] } else { &[Order::Partial] };
+            let orders: &[Order] =
+                if dtype.is_float() { &[Order::Partial, Order::Total] } else { &[Order::Partial] };
             let directions = [
-                Comparison::Eq, Comparison::Ne, Comparison::Ge, Comparison::Gt, Comparison::Le, Comparison::Lt,
+                Comparison::Eq,
+                Comparison::Ne,
+                Comparison::Ge,
+                Comparison::Gt,
+                Comparison::Le,
+                Comparison::Lt,
             ];
-            let forms = orders.iter().flat_map(|&order| directions.map(|direction| (direction, order)));
+            let forms =
+                orders.iter().flat_map(|&order| directions.map(|direction| (direction, order)));
             forms
                 .map(|(direction, order)| {
-                    single(op, &[matrix.clone(), matrix.clone()], Attrs::Compare { direction, order }, &[])
+                    single(
+                        op,
+                        &[matrix.clone(), matrix.clone()],
+                        Attrs::Compare { direction, order },
+                        &[],
+                    )
                 })
                 .collect()
         }
@@ -54,11 +76,14 @@ fn of_dtype(op: Opcode, dtype: DType) -> Vec<Trace> {
             .collect(),
         OpClass::Select => [(&scalar, &scalar), (&matrix, &scalar), (&matrix, &matrix)]
             .into_iter()
-            .map(|(min, max)| single(op, &[min.clone(), matrix.clone(), max.clone()], Attrs::None, &[]))
+            .map(|(min, max)| {
+                single(op, &[min.clone(), matrix.clone(), max.clone()], Attrs::None, &[])
+            })
             .collect(),
-        OpClass::Convert => {
-            DType::ALL.into_iter().flat_map(|to| one(std::slice::from_ref(&matrix), Attrs::Convert(to))).collect()
-        }
+        OpClass::Convert => DType::ALL
+            .into_iter()
+            .flat_map(|to| one(std::slice::from_ref(&matrix), Attrs::Convert(to)))
+            .collect(),
         OpClass::Movement => movements(op, dtype),
         OpClass::Reduce => MONOIDS
             .into_iter()
@@ -73,7 +98,15 @@ fn of_dtype(op: Opcode, dtype: DType) -> Vec<Trace> {
             })
             .collect(),
         OpClass::Contract => [
-            (vec![2, 3], vec![3, 4], DotDims { lhs_contracting: [1].into_iter().collect(), rhs_contracting: [0].into_iter().collect(), ..DotDims::default() }),
+            (
+                vec![2, 3],
+                vec![3, 4],
+                DotDims {
+                    lhs_contracting: [1].into_iter().collect(),
+                    rhs_contracting: [0].into_iter().collect(),
+                    ..DotDims::default()
+                },
+            ),
             (
                 vec![5, 2, 3],
                 vec![3, 4, 5],
@@ -87,7 +120,9 @@ fn of_dtype(op: Opcode, dtype: DType) -> Vec<Trace> {
             (vec![2], vec![3], DotDims::default()),
         ]
         .into_iter()
-        .map(|(lhs, rhs, dims)| single(op, &[ty(dtype, &lhs), ty(dtype, &rhs)], Attrs::Dot(Box::new(dims)), &[]))
+        .map(|(lhs, rhs, dims)| {
+            single(op, &[ty(dtype, &lhs), ty(dtype, &rhs)], Attrs::Dot(Box::new(dims)), &[])
+        })
         .collect(),
         OpClass::Gather => gathers(dtype),
     }
@@ -101,10 +136,14 @@ fn constants(dtype: DType) -> Vec<Trace> {
     ];
     for extents in [&[2, 3][..], &[3, 1, 2], &[7, 23]] {
         let ty = ty(dtype, extents);
-        let bytes = (0..ty.byte_len()).map(|i| if dtype == DType::Bool { (i % 3 == 0).into() } else { (i * 97 % 251) as u8 });
+        let bytes = (0..ty.byte_len())
+            .map(|i| if dtype == DType::Bool { (i % 3 == 0).into() } else { (i * 97 % 251) as u8 });
         literals.push(Literal::Dense(ty.clone(), bytes.collect()));
     }
-    literals.into_iter().map(|literal| single(Opcode::Constant, &[], Attrs::Constant(literal), &[])).collect()
+    literals
+        .into_iter()
+        .map(|literal| single(Opcode::Constant, &[], Attrs::Constant(literal), &[]))
+        .collect()
 }
 
 fn movements(op: Opcode, dtype: DType) -> Vec<Trace> {
@@ -128,7 +167,12 @@ fn movements(op: Opcode, dtype: DType) -> Vec<Trace> {
     }
     if op == Opcode::Concatenate {
         return vec![
-            single(op, &[matrix.clone(), ty(dtype, &[2, 1]), ty(dtype, &[2, 0])], Attrs::Concatenate(1), &[]),
+            single(
+                op,
+                &[matrix.clone(), ty(dtype, &[2, 1]), ty(dtype, &[2, 0])],
+                Attrs::Concatenate(1),
+                &[],
+            ),
             single(op, &[matrix], Attrs::Concatenate(0), &[]),
         ];
     }
@@ -141,13 +185,20 @@ fn movements(op: Opcode, dtype: DType) -> Vec<Trace> {
         return vec![single(op, &[matrix, scalar], Attrs::Pad(Box::new(amounts)), &[])];
     }
     assert_eq!(op, Opcode::BroadcastInDim, "a movement op without a sample");
-    [(scalar, vec![4], vec![]), (ty(dtype, &[1, 3]), vec![3, 2], vec![1, 0]), (matrix, vec![4, 2, 3], vec![1, 2])]
-        .into_iter()
-        .map(|(operand, shape, dimensions)| {
-            let attrs = Attrs::BroadcastInDim { shape: Shape::from(shape), dimensions: dimensions.into_iter().collect() };
-            single(op, &[operand], attrs, &[])
-        })
-        .collect()
+    [
+        (scalar, vec![4], vec![]),
+        (ty(dtype, &[1, 3]), vec![3, 2], vec![1, 0]),
+        (matrix, vec![4, 2, 3], vec![1, 2]),
+    ]
+    .into_iter()
+    .map(|(operand, shape, dimensions)| {
+        let attrs = Attrs::BroadcastInDim {
+            shape: Shape::from(shape),
+            dimensions: dimensions.into_iter().collect(),
+        };
+        single(op, &[operand], attrs, &[])
+    })
+    .collect()
 }
 
 fn gathers(dtype: DType) -> Vec<Trace> {

@@ -4,12 +4,13 @@ use smallvec::{SmallVec, smallvec};
 use systole_fusion::infer::infer;
 use systole_fusion::ir::attrs::Dims;
 use systole_fusion::ir::{Attrs, Literal, Opcode, SliceLimits};
+use systole_fusion::reference::HostTensor;
 use systole_kernels::program::Monoid;
 use systole_kernels::{DType, Scalar, Shape, TensorType};
 
 use super::data;
 use super::random::Random;
-use crate::program::{Data, Handle, Step, regions};
+use crate::program::{Handle, Step, regions};
 
 /// Live handles that a program keeps about itself.
 const CROWD: usize = 14;
@@ -229,7 +230,7 @@ impl Builder {
         Some(self.upload_data(data))
     }
 
-    fn upload_data(&mut self, data: Data) -> Handle {
+    fn upload_data(&mut self, data: HostTensor) -> Handle {
         let result = self.name(data.ty.clone());
         self.steps.push(Step::Upload { result, data });
         result

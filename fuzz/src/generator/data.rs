@@ -1,9 +1,9 @@
 //! Elements: ordinary ones, and those that code gets wrong.
 
+use systole_fusion::reference::HostTensor;
 use systole_kernels::{DType, Scalar, TensorType};
 
 use super::random::Random;
-use crate::program::Data;
 
 /// What a tensor's elements are like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,7 +70,7 @@ const INTEGERS: [i64; 15] = [
 ];
 
 /// Elements for a tensor of type `ty`.
-pub(super) fn data(random: &mut Random, ty: &TensorType) -> Data {
+pub(super) fn data(random: &mut Random, ty: &TensorType) -> HostTensor {
     let flavour = flavour(random);
     let repeated = element(random, ty.dtype, flavour);
     let mut bytes = Vec::with_capacity(ty.byte_len());
@@ -78,7 +78,7 @@ pub(super) fn data(random: &mut Random, ty: &TensorType) -> Data {
         let element = if flavour == Flavour::Constant { repeated } else { element(random, ty.dtype, flavour) };
         bytes.extend_from_slice(&element.to_le_bytes()[..ty.dtype.size()]);
     }
-    Data { ty: ty.clone(), bytes }
+    HostTensor { ty: ty.clone(), bytes }
 }
 
 /// One element, for a constant.
@@ -88,7 +88,7 @@ pub(super) fn scalar(random: &mut Random, dtype: DType) -> Scalar {
 }
 
 /// Start indices; the one at position `at` is meant for `0..=limit(at)`, and some lie outside where `strays` allows.
-pub(super) fn indices(random: &mut Random, ty: &TensorType, strays: bool, limit: impl Fn(usize) -> usize) -> Data {
+pub(super) fn indices(random: &mut Random, ty: &TensorType, strays: bool, limit: impl Fn(usize) -> usize) -> HostTensor {
     let mut bytes = Vec::with_capacity(ty.byte_len());
     for at in 0..ty.shape.elements() {
         let limit = limit(at) as i64;
@@ -99,7 +99,7 @@ pub(super) fn indices(random: &mut Random, ty: &TensorType, strays: bool, limit:
         };
         bytes.extend_from_slice(&index.to_le_bytes()[..ty.dtype.size()]);
     }
-    Data { ty: ty.clone(), bytes }
+    HostTensor { ty: ty.clone(), bytes }
 }
 
 fn flavour(random: &mut Random) -> Flavour {

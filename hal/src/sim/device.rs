@@ -25,7 +25,7 @@ use super::executable::SimExecutable;
 use super::fault::Plan;
 use super::launch::{Submission, panic_message};
 use super::memory::{Exchange, HostMemory, Memory};
-use super::queue::Queue;
+use super::queue::{Queue, Receiver};
 use crate::device::{
     Arg, BackendKind, Buffer, BufferRef, Capabilities, Counters, Device, DeviceId, DeviceRef,
     Event, Executable, ExecutableRef, Execution, Launch, MemoryStats,
@@ -64,6 +64,10 @@ struct Launched {
     busy_nanos: AtomicU64,
 }
 
+#[allow(
+    clippy::large_enum_variant,
+    reason = "nearly every command is a launch, and boxing it would allocate for each"
+)]
 enum Command {
     Launch(Submission),
     /// Everything before it has completed.
@@ -270,18 +274,20 @@ impl Core {
     fn run(&self, threads: usize) {
         let pool: Box<dyn Parallel> =
             if threads == 1 { Box::new(Inline) } else { Box::new(Pool::new(threads)) };
-        let mut number = 0;
+        let (mut receiver, mut number) = (self.queue.receiver(), 0);
         // A panic of a program is the program's; one that arrives here is ours. The command in hand failed its event
         // when it was dropped; whoever waits for the others must not wait for ever.
-        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.serve(&*pool, &mut number))) {
+        while let Err(panic) =
+            catch_unwind(AssertUnwindSafe(|| self.serve(&*pool, &mut receiver, &mut number)))
+        {
             let message = format!("the device thread panicked: {}", panic_message(&*panic));
             self.note_failure(&Failure::new(number, HalError::new(ErrorKind::DeviceLost, message)));
         }
     }
 
-    fn serve(&self, pool: &dyn Parallel, number: &mut u64) {
+    fn serve(&self, pool: &dyn Parallel, receiver: &mut Receiver<'_, Command>, number: &mut u64) {
         loop {
-            match self.queue.pop() {
+            match receiver.pop() {
                 Command::Launch(submission) => {
                     submission.run(self, pool, *number);
                     *number += 1;

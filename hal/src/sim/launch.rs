@@ -35,8 +35,8 @@ pub(super) struct Submission {
 type Blocks = SmallVec<[Option<Block>; 4]>;
 
 impl Submission {
-    /// Runs it, or fails it, as launch `number`. All that it held is released before its event completes, so that who
-    /// waits for the event sees the memory given back.
+    /// Runs it, or fails it, as launch `number`. The storages that it held are released before its event completes, so
+    /// that who waits for the event sees the memory given back.
     pub(super) fn run(mut self, core: &Core, pool: &dyn Parallel, number: u64) {
         let outcome = match self.earlier_failure(core) {
             Some(failure) => Err(failure),

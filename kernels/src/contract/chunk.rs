@@ -7,9 +7,9 @@ use std::cell::Cell;
 
 use bytemuck::Pod;
 
+use super::BLOCK;
 use super::movement::{Movement, contiguous, position};
 use super::storage::Storage;
-use super::BLOCK;
 
 /// Elements between the starts of two rows: a block, and some so that rows do not share cache sets.
 const STRIDE: usize = BLOCK + 8;

@@ -60,14 +60,23 @@ pub fn dot(
     out: &mut [u8],
 ) {
     rhs.assert_packed_for(isa, dtype, lhs.contract.len());
-    assert!(columns.start <= columns.end && columns.end <= rhs.columns(), "columns of the packed operand");
-    assert_eq!(out.len(), lhs.free.len() * columns.len() * dtype.size(), "an output element per row and column");
+    assert!(
+        columns.start <= columns.end && columns.end <= rhs.columns(),
+        "columns of the packed operand"
+    );
+    assert_eq!(
+        out.len(),
+        lhs.free.len() * columns.len() * dtype.size(),
+        "an output element per row and column"
+    );
     if out.is_empty() {
         return;
     }
     match dtype {
         DType::F32 => float::dot(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
-        DType::I32 | DType::U32 => integer::dot::<u32>(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
+        DType::I32 | DType::U32 => {
+            integer::dot::<u32>(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out))
+        }
         DType::I64 => integer::dot::<u64>(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
         DType::Bool => panic!("contraction is not defined on bool; inference rejects it"),
     }

@@ -8,9 +8,9 @@ use bytemuck::Pod;
 use crate::dtype::DType;
 use crate::simd::{Isa, OverVectors, Vectorized, Vectors};
 
+use super::DotOperand;
 use super::movement::{Movement, Plain, Wide, contiguous, position};
 use super::storage::Storage;
-use super::DotOperand;
 
 /// Columns of an integer panel: so many that LLVM vectorises the loop over them instead of unrolling it first.
 pub(super) const INTEGER_PANEL: usize = 64;
@@ -44,7 +44,8 @@ impl PackedRhs {
     /// # Panics
     /// Where an offset lies outside the buffer, or `dtype` is `Bool`.
     pub fn pack(isa: Isa, dtype: DType, rhs: &DotOperand<'_>) -> PackedRhs {
-        let mut packed = PackedRhs { isa, dtype, columns: 0, depth: 0, storage: Storage::default() };
+        let mut packed =
+            PackedRhs { isa, dtype, columns: 0, depth: 0, storage: Storage::default() };
         packed.repack(isa, dtype, rhs);
         packed
     }
@@ -92,7 +93,11 @@ impl PackedRhs {
         let first = columns.start - columns.start % full;
         (first..columns.end).step_by(full).map(move |start| {
             let columns = (all - start).min(full);
-            Panel { start, columns, width: if halves && columns <= full / 2 { full / 2 } else { full } }
+            Panel {
+                start,
+                columns,
+                width: if halves && columns <= full / 2 { full / 2 } else { full },
+            }
         })
     }
 

@@ -10,6 +10,7 @@
 use crate::dtype::DType;
 use crate::numerics::{self, NAN, canonical};
 
+use super::rounding::truncated;
 use super::sweep::{Binary, Lane, Unary};
 use super::table::{cell, lanes};
 use super::uniform;
@@ -59,15 +60,15 @@ lanes! {
 
 #[inline(always)]
 fn quotient_i32(a: i32, b: i32) -> i32 {
-    // The cast saturates: MIN / −1 would be MAX.
-    let quotient = (f64::from(a) / f64::from(b)) as i32;
-    let quotient = if b == -1 { a.wrapping_neg() } else { quotient };
+    let magnitude = truncated((f64::from(a) / f64::from(b)).abs()) as i32;
+    // The magnitude of MIN / ±1 is MIN as an i32, and so is its negation.
+    let quotient = if a ^ b < 0 { magnitude.wrapping_neg() } else { magnitude };
     if b == 0 { -1 } else { quotient }
 }
 
 #[inline(always)]
 fn quotient_u32(a: u32, b: u32) -> u32 {
-    let quotient = (f64::from(a) / f64::from(b)) as u32;
+    let quotient = truncated(f64::from(a) / f64::from(b));
     if b == 0 { u32::MAX } else { quotient }
 }
 

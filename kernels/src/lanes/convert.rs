@@ -7,6 +7,7 @@
 use crate::dtype::DType;
 use crate::numerics::canonical;
 
+use super::rounding::truncated;
 use super::sweep::{Lane, Unary};
 use super::table::cell;
 
@@ -65,9 +66,27 @@ conversions! {
     }
     F32 {
         Bool: |x| u8::from(x != 0.0);
-        I32: |x| x as i32;
-        U32: |x| x as u32;
+        I32: |x| to_i32(x);
+        U32: |x| to_u32(x);
         I64: |x| x as i64;
         F32: |x| canonical(x);
     }
+}
+
+/// `x as i32`, in a form that vectorises.
+#[inline(always)]
+fn to_i32(x: f32) -> i32 {
+    let limit = if x < 0.0 { 2_147_483_648.0 } else { 2_147_483_647.0 };
+    let magnitude = f64::from(x.abs());
+    let magnitude = truncated(if magnitude < limit { magnitude } else { limit }) as i32;
+    let integer = if x < 0.0 { magnitude.wrapping_neg() } else { magnitude };
+    if x.is_nan() { 0 } else { integer }
+}
+
+/// `x as u32`, in a form that vectorises.
+#[inline(always)]
+fn to_u32(x: f32) -> u32 {
+    // False of NaN as well.
+    let magnitude = if x > 0.0 { f64::from(x) } else { 0.0 };
+    truncated(if magnitude < 4_294_967_295.0 { magnitude } else { 4_294_967_295.0 })
 }

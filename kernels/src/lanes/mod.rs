@@ -1,10 +1,10 @@
 //! Element-wise operations over buffers: one vector loop per operation, dtype and instruction set.
 //!
-//! An operation on elements is defined once, as a small function per dtype in a family's table ([`arithmetic`],
-//! [`bits`], [`compare`], [`convert`], [`rounding`], [`select`], [`transcendental`]). From that definition come both
+//! An operation on elements is defined once, as a small function per dtype in a family's table
+//! (`arithmetic`, `bits`, `compare`, `convert`, `rounding`, `select`, `transcendental`). From that definition come both
 //! the loop that [`kernel`] returns and the scalar that [`eval`] computes, so constants folded ahead of time and tiles
 //! computed later cannot disagree. A new operation is a variant of [`LaneOp`], one function in a family and one arm of
-//! [`lookup`], which the compiler asks for.
+//! `lookup`, which the compiler asks for.
 //!
 //! A definition is branch-free where it can be, total (no operand panics or traps), and NaN-exact: arithmetic on floats
 //! ends in [`numerics::canonical`](crate::numerics::canonical), operations that only move or test bits do not touch
@@ -51,7 +51,8 @@ pub fn kernel(op: LaneOp, operands: &[DType], result: DType) -> Option<LaneFn> {
 
 /// `op` on single elements, or `None` if the operation does not admit their dtypes.
 pub fn eval(op: LaneOp, operands: &[Scalar], result: DType) -> Option<Scalar> {
-    let dtypes: smallvec::SmallVec<[DType; 3]> = operands.iter().map(|operand| operand.dtype()).collect();
+    let dtypes: smallvec::SmallVec<[DType; 3]> =
+        operands.iter().map(|operand| operand.dtype()).collect();
     let lane = lookup(op, &dtypes, result)?;
     Some(Scalar::from_bits(result, (lane.scalar)(operands)))
 }
@@ -81,7 +82,9 @@ fn lookup(op: LaneOp, operands: &[DType], result: DType) -> Option<Lane> {
         LaneOp::And => bits::and,
         LaneOp::Or => bits::or,
         LaneOp::Xor => bits::xor,
-        LaneOp::Compare(comparison, order) => return compare::compare(comparison, order, operands, result),
+        LaneOp::Compare(comparison, order) => {
+            return compare::compare(comparison, order, operands, result);
+        }
         LaneOp::Select => select::select,
         LaneOp::Clamp => select::clamp,
         LaneOp::Convert => convert::convert,

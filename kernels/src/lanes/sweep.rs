@@ -130,7 +130,11 @@ impl<'a, T: Cell> Blocks<'a, T> {
             Source::Splat(bits) => Blocks { elements: &[], spare: [T::from_bits(bits); BLOCK] },
             Source::Slice(bytes) => {
                 let elements: &[T] = bytemuck::cast_slice(bytes);
-                assert_eq!(elements.len(), len, "a lane operand has as many elements as the result");
+                assert_eq!(
+                    elements.len(),
+                    len,
+                    "a lane operand has as many elements as the result"
+                );
                 let mut spare = [T::zeroed(); BLOCK];
                 let rest = &elements[len - len % BLOCK..];
                 spare[..rest.len()].copy_from_slice(rest);

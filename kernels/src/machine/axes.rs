@@ -117,6 +117,8 @@ pub(crate) fn span<'a>(base: i64, axes: impl IntoIterator<Item = (&'a usize, &'a
 fn offset_of_many(extents: &[usize], strides: &[i64], mut at: usize) -> i64 {
     let mut offset = 0;
     for (&extent, &stride) in extents.iter().zip(strides).rev() {
+        // Where an extent is 0 there is no index but this function is still asked for that of the start.
+        let extent = extent.max(1);
         offset += (at % extent) as i64 * stride;
         at /= extent;
     }

@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 
 use crate::contract::PackedRhs;
 use crate::memory::{Block, Footprint, Grid};
+use crate::parallel::Parallel;
 use crate::program::{Extent, Instr, Program, ReduceAlong, Vary};
 
 use super::Input;
@@ -19,8 +20,6 @@ use super::error::RunError;
 use super::prepare::{Affine, Prepared, Step};
 use super::tiling::{Question, Tiling, Walk, tiling};
 
-/// Element operations below which one thread does it all.
-const PARALLEL_WORK: usize = 1 << 18;
 /// Multiply-adds of a contraction that take as long as an element operation.
 const DOT_WORK: usize = 8;
 /// Rows × columns that an outer index should have before more axes are taken into the rows.
@@ -97,6 +96,8 @@ pub(crate) struct DotViews {
 #[derive(Debug)]
 pub(crate) struct Launch<'l> {
     pub(crate) grid: Grid,
+    /// Whether the domain has no points.
+    pub(crate) empty: bool,
     pub(crate) walk: Walk,
     pub(crate) threads: usize,
     /// One per [`Prepared::affine`].
@@ -162,7 +163,7 @@ pub(crate) fn resolve<'l>(
     scalars: &'l [u64],
     inputs: &'l [Input<'l>],
     outputs: &[&mut Block],
-    threads: usize,
+    pool: &dyn Parallel,
 ) -> Result<Launch<'l>, RunError> {
     check_counts(program, params, scalars, inputs, outputs)?;
     let shared = check_buffers(program, prepared, params, inputs, outputs)?;
@@ -200,6 +201,7 @@ pub(crate) fn resolve<'l>(
 
     let mut launch = Launch {
         grid: Grid { outer, rows, cols, unit_rows: 1, unit_cols: 1 },
+        empty: points == 0,
         walk: Walk::Blocks(1),
         threads: 1,
         views,
@@ -221,8 +223,8 @@ pub(crate) fn resolve<'l>(
     let contracted = table.extents[rank..].iter().try_fold(1usize, |len, &extent| len.checked_mul(extent));
     let contracted = contracted.ok_or_else(|| RunError::arguments("more points than can be counted"))?;
     let work = prepared.work + if prepared.dot.is_some() { contracted / DOT_WORK } else { 0 };
-    let worth = points.saturating_mul(work) > PARALLEL_WORK;
-    launch.threads = if worth { threads.max(1) } else { 1 };
+    let threads = pool.threads();
+    launch.threads = if threads > 1 && points.saturating_mul(work) >= pool.grain() { threads } else { 1 };
     let Tiling { unit_rows, unit_cols, walk } = tiling(&Question {
         outer: launch.grid.outer.len(),
         rows: launch.grid.rows.len(),
@@ -309,11 +311,11 @@ fn table(program: &Program, prepared: &Prepared, params: &[i64]) -> Result<Table
     table.strides.resize(prepared.affine.len() * width, 0);
     for (access, affine) in prepared.affine.iter().enumerate() {
         let row = &mut table.strides[access * width..(access + 1) * width];
-        let (mut base, mut stride) = (0i64, 1i64);
+        let (mut base, mut stride, mut elements) = (0i64, 1i64, 1i64);
         match affine {
             Affine::Index { axis } => {
                 row[usize::from(*axis)] = 1;
-                stride = i64::MAX;
+                elements = i64::MAX;
             }
             Affine::Buffer { buffer, dims } => {
                 let shape = &program.buffers[usize::from(*buffer)].shape;
@@ -323,12 +325,15 @@ fn table(program: &Program, prepared: &Prepared, params: &[i64]) -> Result<Table
                         let step = dim.step.resolve(params).wrapping_mul(stride);
                         row[usize::from(axis)] = row[usize::from(axis)].wrapping_add(step);
                     }
-                    stride = stride.wrapping_mul(extent.resolve(params));
+                    let extent = extent.resolve(params);
+                    elements = elements.wrapping_mul(extent);
+                    // Whether an access moves along an axis does not depend on another dimension being empty.
+                    stride = stride.wrapping_mul(extent.max(1));
                 }
             }
         }
         table.bases.push(base);
-        table.elements.push(stride);
+        table.elements.push(elements);
     }
     Ok(table)
 }

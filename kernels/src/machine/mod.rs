@@ -1,36 +1,69 @@
 //! The machine that runs tile programs.
 //!
-//! placeholder
+//! A [`Machine`] is a program that was validated and prepared once (`validate`, `prepare`). Each launch resolves the
+//! launch parameters to strides (`launch`), decides how to cut the index space (`tiling`), and then threads claim units
+//! of it and run the instructions over blocks that stay in cache, one vector loop per instruction (`tile`, `movement`,
+//! [`lanes`](crate::lanes), [`reduce`](crate::reduce), [`contract`](crate::contract)).
+//!
+//! # What keeps the bits
+//!
+//! Lane operations are functions of single elements. Reductions and contractions keep the contract's order whatever the
+//! cut. Work is split over outputs only. So neither tiles, threads, instruction sets nor shared memory can show in a
+//! result, and the tests compare them all with a slow interpreter of programs.
+//!
+//! # What it does not do
+//!
+//! It fuses and reorders nothing: that was decided when the program was built. It does not look at values, except to
+//! clamp the indices of gathers.
+//!
+//! Rejected: compiling programs to machine code, which would make the first run of each structure wait, for a gain that
+//! blocks of a few thousand elements leave no room for; and loops specialised per program, which cannot serve a program
+//! that was not known when the crate was compiled.
 
 pub(crate) mod axes;
 mod error;
-mod validate;
+mod launch;
 pub(crate) mod movement;
+mod prepare;
+mod tile;
+mod tiling;
+mod validate;
+
+use std::hash::{Hash, Hasher};
+
+use parking_lot::Mutex;
+use smallvec::SmallVec;
 
 pub use error::{InvalidProgram, RunError};
 
-use smallvec::SmallVec;
-
-use crate::memory::Block;
+use crate::memory::{BadFootprint, Block, Outputs};
 use crate::parallel::Parallel;
-use crate::program::Program;
+use crate::program::{Program, ReduceAlong};
 use crate::shape::{Shape, TensorType};
-use crate::simd::Isa;
+use crate::simd::{Isa, with_default_float_environment};
+
+use launch::Launch;
+use prepare::{Prepared, Stage, Step};
+use tile::{Tile, Worker};
+use tiling::Walk;
 
 /// An input of a launch.
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
     /// Its own memory.
     Block(&'a Block),
-    /// The memory of output `n`, which holds the input's contents; the pair is one of [`Machine::in_place`].
+    /// The memory of output `n`, counted from 0 among the outputs, which holds the input's contents when the launch
+    /// begins. Input and output must be one of the pairs of [`Machine::in_place`].
     Output(u16),
 }
 
-/// A program prepared for one instruction set.
+/// A program prepared for one instruction set. Immutable; one machine serves any number of threads and sizes.
 #[derive(Debug)]
 pub struct Machine {
     program: Program,
+    prepared: Prepared,
     isa: Isa,
+    fingerprint: u64,
 }
 
 impl Machine {
@@ -39,7 +72,12 @@ impl Machine {
     /// # Errors
     /// The program breaks a rule of [`program`](crate::program).
     pub fn new(program: Program, isa: Isa) -> Result<Machine, InvalidProgram> {
-        Ok(Machine { program, isa })
+        validate::validate(&program)?;
+        let prepared = prepare::prepare(&program);
+        let mut hasher = rustc_hash::FxHasher::default();
+        program.hash(&mut hasher);
+        let fingerprint = hasher.finish();
+        Ok(Machine { program, prepared, isa, fingerprint })
     }
 
     /// The program.
@@ -47,29 +85,29 @@ impl Machine {
         &self.program
     }
 
-    /// The instruction set.
+    /// The instruction set it runs on.
     pub fn isa(&self) -> Isa {
         self.isa
     }
 
     /// A hash of the program; equal for equal programs.
     pub fn fingerprint(&self) -> u64 {
-        use std::hash::{Hash, Hasher};
-        let mut hasher = rustc_hash::FxHasher::default();
-        self.program.hash(&mut hasher);
-        hasher.finish()
+        self.fingerprint
     }
 
-    /// Pairs of an input and an output (counted from 0 among the outputs) that may be the same memory.
+    /// The pairs of an input and an output (counted from 0 among the outputs) that may be the same memory, because each
+    /// tile reads there only what it then overwrites. Depends on the program only.
     pub fn in_place(&self) -> &[(u16, u16)] {
-        &[]
+        &self.prepared.in_place
     }
 
-    /// Types of the outputs for these launch parameters.
+    /// Types of the outputs for these launch parameters. A negative extent, which [`run`](Self::run) refuses, counts as 0.
+    ///
+    /// # Panics
+    /// Where there are fewer parameters than [`Program::params`].
     pub fn output_types(&self, params: &[i64]) -> SmallVec<[TensorType; 4]> {
-        self.program
-            .outputs()
-            .iter()
+        let outputs = self.program.outputs().iter();
+        outputs
             .map(|buffer| {
                 let extents = buffer.shape.iter().map(|extent| usize::try_from(extent.resolve(params)).unwrap_or(0));
                 TensorType { dtype: buffer.dtype, shape: Shape::new(extents) }
@@ -77,18 +115,163 @@ impl Machine {
             .collect()
     }
 
-    /// Runs the program.
+    /// Runs the program: `inputs` and `outputs` are dense, row-major, of exactly the bytes that their types take.
     ///
     /// # Errors
-    /// Arguments that do not fit the program; no memory left for scratch.
+    /// Arguments that do not fit the program, or no memory left for scratch; outputs then hold unspecified values.
     pub fn run(
         &self,
-        _params: &[i64],
-        _scalars: &[u64],
-        _inputs: &[Input<'_>],
-        _outputs: &mut [&mut Block],
-        _pool: &dyn Parallel,
+        params: &[i64],
+        scalars: &[u64],
+        inputs: &[Input<'_>],
+        outputs: &mut [&mut Block],
+        pool: &dyn Parallel,
     ) -> Result<(), RunError> {
-        Err(RunError::arguments("not ready"))
+        with_default_float_environment(|| {
+            let (program, prepared) = (&self.program, &self.prepared);
+            let mut launch = launch::resolve(program, prepared, params, scalars, inputs, outputs, pool)?;
+            if launch.empty && outputs.iter().all(|output| output.len() == 0) {
+                return Ok(());
+            }
+            self.pack_shared(&mut launch);
+            let done = self.run_units(&launch, outputs, pool);
+            if let Some(dot) = launch.dot.as_mut().filter(|dot| dot.shared.is_some()) {
+                Worker::with(|worker| worker.put_packed(dot.shared.take()));
+            }
+            done
+        })
+    }
+
+    /// Packs the right operand of a contraction that has one outer index, for all units.
+    fn pack_shared(&self, launch: &mut Launch<'_>) {
+        let Some(&Step::Dot { dst, rhs, rhs_input, .. }) = self.prepared.dot.map(|at| &self.prepared.steps[at]) else {
+            return;
+        };
+        let Input::Block(block) = launch.inputs[rhs_input] else {
+            unreachable!("an operand of a dot does not share memory with an output");
+        };
+        if launch.grid.outer.len() == 1 {
+            let dtype = self.program.regs[usize::from(dst.0)].dtype;
+            let storage = Worker::with(Worker::take_packed);
+            let packed = tile::pack_rhs(self.isa, dtype, launch, rhs, 0, block.bytes(), storage);
+            if let Some(dot) = &mut launch.dot {
+                dot.shared = Some(packed);
+            }
+        }
+    }
+
+    fn run_units(
+        &self,
+        launch: &Launch<'_>,
+        outputs: &mut [&mut Block],
+        pool: &dyn Parallel,
+    ) -> Result<(), RunError> {
+        let outputs = Outputs::new(&launch.grid, outputs, &launch.footprints).map_err(|BadFootprint { output }| {
+            RunError::arguments(format!("`{}` does not write each element of output {output} once", self.program.name))
+        })?;
+        let failure = Mutex::new(None);
+        let work = || {
+            with_default_float_environment(|| {
+                Worker::with(|worker| {
+                    worker.begin_launch();
+                    while let Some(claimed) = outputs.claim() {
+                        worker.begin(&self.prepared);
+                        let tile = Tile::new(&self.program, &self.prepared, launch, self.isa, worker, claimed);
+                        if let Err(error) = self.run_unit(tile) {
+                            failure.lock().get_or_insert(error);
+                            break;
+                        }
+                    }
+                });
+            });
+        };
+        let threads = launch.threads.min(launch.grid.units());
+        if threads > 1 {
+            pool.run(threads, &|_| work());
+        }
+        // All of it with one thread, and what a pool left over otherwise.
+        if failure.lock().is_none() {
+            work();
+        }
+        failure.into_inner().map_or(Ok(()), Err)
+    }
+
+    fn run_unit(&self, tile: Tile<'_>) -> Result<(), RunError> {
+        match tile.launch.walk {
+            Walk::Blocks(rows) => self.in_blocks(tile, rows),
+            Walk::Stream(chunk) => self.streamed(tile, chunk),
+        }
+    }
+
+    /// Walks a unit in blocks of rows. What does not vary from row to row is computed once, ahead of them.
+    fn in_blocks(&self, mut tile: Tile<'_>, block: usize) -> Result<(), RunError> {
+        let all = 0..self.prepared.steps.len();
+        let unit = tile.rows.clone();
+        if unit.len() <= 1 || self.program.reduce == Some(ReduceAlong::Rows) {
+            return all.into_iter().try_for_each(|at| tile.run(at));
+        }
+        let launch = tile.launch;
+        let by_row = |at: usize| {
+            let rows = match &self.prepared.steps[at] {
+                Step::Store { access, .. } => launch.views[*access].vary.rows,
+                step @ (Step::Load { .. }
+                | Step::Gather { .. }
+                | Step::Overlay { .. }
+                | Step::Scalar { .. }
+                | Step::Iota { .. }
+                | Step::Lane { .. }
+                | Step::Reduce { .. }
+                | Step::Dot { .. }) => step.dst().is_some_and(|dst| launch.vary[usize::from(dst.0)].rows),
+            };
+            rows || !self.prepared.early[at]
+        };
+        for at in all.clone() {
+            if !by_row(at) {
+                tile.run(at)?;
+            }
+        }
+        for start in unit.clone().step_by(block) {
+            tile.rows = start..(start + block).min(unit.end);
+            for at in all.clone() {
+                if by_row(at) {
+                    tile.run(at)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Streams the reduced index in chunks, once per stage.
+    fn streamed(&self, mut tile: Tile<'_>, chunk: usize) -> Result<(), RunError> {
+        let along = self.program.reduce.expect("only reductions stream");
+        let (rows, cols) = (tile.rows.clone(), tile.cols.clone());
+        for Stage { resident, chunked, reductions } in &self.prepared.stages {
+            (tile.rows, tile.cols) = (rows.clone(), cols.clone());
+            for &at in resident {
+                tile.run(at)?;
+            }
+            if chunked.is_empty() {
+                continue;
+            }
+            let reduced = match along {
+                ReduceAlong::Cols => cols.clone(),
+                ReduceAlong::Rows => rows.clone(),
+            };
+            for start in reduced.clone().step_by(chunk) {
+                let part = start..(start + chunk).min(reduced.end);
+                match along {
+                    ReduceAlong::Cols => tile.cols = part,
+                    ReduceAlong::Rows => tile.rows = part,
+                }
+                for &at in chunked {
+                    if reductions.contains(&at) { tile.feed_reduction(at)? } else { tile.run(at)? }
+                }
+            }
+            (tile.rows, tile.cols) = (rows.clone(), cols.clone());
+            for &at in reductions {
+                tile.finish_reduction(at)?;
+            }
+        }
+        Ok(())
     }
 }

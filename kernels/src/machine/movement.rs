@@ -157,7 +157,6 @@ pub(crate) struct Picked<'a> {
     pub(crate) index: &'a [u8],
     pub(crate) dtype: DType,
     pub(crate) region: Region<'a>,
-    pub(crate) by_row: bool,
     pub(crate) by_col: bool,
     pub(crate) greatest: i64,
     pub(crate) stride: i64,

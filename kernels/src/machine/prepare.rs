@@ -8,7 +8,7 @@
 //!
 //! # Slots
 //!
-//! A register lives in a slot of scratch memory. Registers that vary along rows and columns are large and share slots by
+//! A register lives in a slot of scratch memory. Registers that vary along all tile axes are large and share slots by
 //! liveness in program order, which every stage keeps. The rest are small, may be computed ahead of their turn, and have
 //! slots of their own.
 
@@ -115,6 +115,9 @@ pub(crate) struct Prepared {
     pub(crate) dot: Option<usize>,
     /// Domain axes that buffers are laid over, which must stay apart.
     pub(crate) pinned: Vec<u8>,
+    /// For each step, whether it may be run ahead of its turn: neither its register nor one that it depends on shares a
+    /// slot.
+    pub(crate) early: Vec<bool>,
     /// Element operations per point of the domain, roughly; transcendental functions count for several.
     pub(crate) work: usize,
 }
@@ -191,6 +194,7 @@ pub(crate) fn prepare(program: &Program) -> Prepared {
         stores: stores(program),
         dot: program.body.iter().position(|instr| matches!(instr, Instr::Dot { .. })),
         pinned: pinned(program),
+        early: early(program),
         work: program.body.iter().map(work).sum(),
         slots: slots + accumulators,
         large_slots,
@@ -216,6 +220,12 @@ fn reg(program: &Program, reg: Reg) -> crate::program::RegType {
 /// Variation as declared, without axes that have one index.
 fn vary(program: &Program, at: Reg) -> Vary {
     clip(&program.domain, reg(program, at).vary)
+}
+
+/// Whether a register varies along all tile axes, as far as there are some.
+fn is_large(program: &Program, reg: Reg) -> bool {
+    let most = clip(&program.domain, Vary::BOTH);
+    most != Vary::NONE && vary(program, reg) == most
 }
 
 /// The registers that an instruction reads.
@@ -259,7 +269,7 @@ fn may_view(program: &Program, load: usize, dst: Reg, buffer: u16) -> bool {
         _ => false,
     });
     let last = last_use(program, dst).unwrap_or(load);
-    vary(program, dst) == clip(&program.domain, Vary::BOTH) && store.is_none_or(|store| last < store)
+    is_large(program, dst) && store.is_none_or(|store| last < store)
 }
 
 fn stores(program: &Program) -> Vec<usize> {
@@ -278,6 +288,22 @@ fn pinned(program: &Program) -> Vec<u8> {
         }
     }
     pinned
+}
+
+fn early(program: &Program) -> Vec<bool> {
+    let mut regs = vec![false; program.regs.len()];
+    let early = |instr: &Instr| {
+        let early = operands(instr).iter().all(|operand| regs[usize::from(operand.0)]);
+        match defined(instr) {
+            Some(dst) => {
+                let early = early && !is_large(program, dst);
+                regs[usize::from(dst.0)] = early;
+                early
+            }
+            None => early,
+        }
+    };
+    program.body.iter().map(early).collect()
 }
 
 /// Element operations of an instruction, roughly.
@@ -317,12 +343,11 @@ fn work(instr: &Instr) -> usize {
 fn assign_slots(program: &Program) -> (Vec<RegPlan>, usize, usize) {
     let mut plans: Vec<RegPlan> =
         program.regs.iter().map(|ty| RegPlan { size: ty.dtype.size(), slot: usize::MAX, output: None }).collect();
-    let large = |at: Reg| vary(program, at) == Vary::BOTH;
     let mut free: Vec<usize> = Vec::new();
     let mut shared = 0;
     for (at, instr) in program.body.iter().enumerate() {
         // The result gets its slot before the operands give theirs back: a loop's result never aliases its sources.
-        if let Some(dst) = defined(instr).filter(|&dst| large(dst)) {
+        if let Some(dst) = defined(instr).filter(|&dst| is_large(program, dst)) {
             let slot = free.pop().unwrap_or_else(|| {
                 shared += 1;
                 shared - 1
@@ -333,7 +358,7 @@ fn assign_slots(program: &Program) -> (Vec<RegPlan>, usize, usize) {
             }
         }
         let mut dead: SmallVec<[Reg; 3]> = operands(instr);
-        dead.retain(|&mut operand| large(operand) && last_use(program, operand) == Some(at));
+        dead.retain(|&mut operand| is_large(program, operand) && last_use(program, operand) == Some(at));
         dead.sort();
         dead.dedup();
         free.extend(dead.iter().map(|operand| plans[usize::from(operand.0)].slot));

@@ -72,12 +72,17 @@ impl Worker {
     }
 
     /// Makes room for a program's registers and forgets what they were bound to.
+    #[inline]
     pub(crate) fn begin(&mut self, prepared: &Prepared) {
         if self.slots.len() < prepared.slots {
             self.slots.resize_with(prepared.slots, Block::default);
         }
         self.binds.clear();
         self.binds.resize(prepared.regs.len(), Bind::Unset);
+    }
+
+    /// Forgets what an earlier launch packed.
+    pub(crate) fn begin_launch(&mut self) {
         self.packed_for = None;
     }
 
@@ -250,19 +255,11 @@ impl<'t> Tile<'t> {
         if let Some(output) = plan.output.filter(|&output| !self.launch.shared[output]) {
             let (rows, cols) = self.part(output);
             if (rows.len(), cols.len()) == (height, width) {
-                if let Some(mut window) = self.windows[output].take() {
-                    let direct = match window.dense_mut(rows, cols) {
-                        Some(bytes) => {
-                            compute(self, bytes);
-                            true
-                        }
-                        None => false,
-                    };
+                if let Some(mut window) = self.windows[output].take_if(|window| window.is_dense(&rows, &cols)) {
+                    compute(self, window.dense_mut(rows, cols).expect("a dense part is a slice"));
                     self.windows[output] = Some(window);
-                    if direct {
-                        self.bind(dst, Bind::Output(output));
-                        return Ok(());
-                    }
+                    self.bind(dst, Bind::Output(output));
+                    return Ok(());
                 }
             }
         }
@@ -278,6 +275,16 @@ impl<'t> Tile<'t> {
     #[inline]
     pub(crate) fn run(&mut self, at: usize) -> Result<(), RunError> {
         let prepared = self.prepared;
+        if self.launch.empty {
+            // A reduction over nothing: what varies along it has no elements, and nothing to compute them from.
+            if let Some(dst) = prepared.steps[at].dst() {
+                let (height, width) = self.dims(self.vary(dst));
+                if height * width == 0 {
+                    self.bind(dst, Bind::Splat(0));
+                    return Ok(());
+                }
+            }
+        }
         match &prepared.steps[at] {
             Step::Load { dst, access, input, may_view } => self.load(*dst, *access, *input, *may_view),
             Step::Gather { dst, access, input, components } => self.gather(at, *dst, *access, *input, components),
@@ -570,6 +577,9 @@ impl<'t> Tile<'t> {
         let along = self.along();
         let mut feed = |isa: Isa, source: Source<'_>| {
             let Source::Slice(bytes) = source else { return };
+            if bytes.is_empty() {
+                return;
+            }
             match along {
                 ReduceAlong::Rows => reducer.feed_rows(isa, lanes, rows.start, bytes, dims.1),
                 ReduceAlong::Cols => {
@@ -672,9 +682,8 @@ impl<'t> Tile<'t> {
     }
 
     fn store(&mut self, src: Reg, output: usize) {
-        if matches!(self.worker.binds[usize::from(src.0)], Bind::Output(bound) if bound == output)
-            && !self.launch.shared[output]
-        {
+        if matches!(self.worker.binds[usize::from(src.0)], Bind::Output(bound) if bound == output) {
+            // It was computed there.
             return;
         }
         let (rows, cols) = self.part(output);

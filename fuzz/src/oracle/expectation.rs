@@ -1,0 +1,84 @@
+//! What a program must give, from the reference interpreter.
+
+use std::collections::HashMap;
+
+use systole_fusion::ir::{Attrs, GatherDims, Opcode, ValueId};
+use systole_fusion::reference::{HostTensor, interpret};
+use systole_kernels::{DType, Scalar};
+
+use crate::program::{Handle, Program, Step, Straight};
+
+/// What a program must give.
+pub(super) struct Expectation {
+    pub(super) straight: Straight,
+    values: Vec<HostTensor>,
+    /// The step and op that made each handle's value.
+    makers: HashMap<Handle, (usize, Opcode)>,
+    /// The first gather with an index out of range: debug mode stops there.
+    pub(super) stray: Option<usize>,
+}
+
+impl Expectation {
+    pub(super) fn of(program: &Program) -> Result<Self, String> {
+        let mut straight = program.straighten()?;
+        (0..straight.trace.values().len() as u32).for_each(|value| straight.trace.output(ValueId(value)));
+        let values = interpret(&straight.trace, &straight.inputs).map_err(|error| error.to_string())?;
+        let mut expectation = Expectation { straight, values, makers: HashMap::new(), stray: None };
+        for (at, step) in program.steps.iter().enumerate() {
+            match step {
+                Step::Record { result, op, operands, attrs, .. } => {
+                    expectation.makers.insert(*result, (at, *op));
+                    if let (Attrs::Gather(dims), [operand, indices], None) = (attrs, &operands[..], expectation.stray) {
+                        let (operand, indices) = (expectation.value(*operand), expectation.value(*indices));
+                        expectation.stray = strays(operand, indices, dims).then_some(at);
+                    }
+                }
+                Step::Clone { result, of } => {
+                    if let Some(&maker) = expectation.makers.get(of) {
+                        expectation.makers.insert(*result, maker);
+                    }
+                }
+                Step::Upload { .. } | Step::Drop { .. } | Step::Read(_) => {}
+                Step::Flush | Step::Synchronize | Step::Enter(_) => {}
+            }
+        }
+        Ok(expectation)
+    }
+
+    /// What a handle holds.
+    pub(super) fn value(&self, handle: Handle) -> &HostTensor {
+        &self.values[self.straight.values[&handle].index()]
+    }
+
+    /// The step and op that made it, unless it was uploaded.
+    pub(super) fn maker(&self, handle: Handle) -> Option<(usize, Opcode)> {
+        self.makers.get(&handle).copied()
+    }
+
+    /// What each handle holds.
+    pub(super) fn into_values(self) -> HashMap<Handle, HostTensor> {
+        self.straight.values.iter().map(|(&handle, value)| (handle, self.values[value.index()].clone())).collect()
+    }
+}
+
+/// Whether a start index lies outside its operand.
+fn strays(operand: &HostTensor, indices: &HostTensor, dims: &GatherDims) -> bool {
+    let vector = dims.index_vector_dim as usize;
+    let shape = &indices.ty.shape;
+    let inner: usize = shape.iter().skip(vector + 1).product();
+    let components = shape.get(vector).copied().unwrap_or(1);
+    indices.scalars().into_iter().enumerate().any(|(at, index)| {
+        let dimension = dims.start_index_map[at / inner % components] as usize;
+        let limit = operand.ty.shape[dimension] as i64 - dims.slice_sizes[dimension];
+        !(0..=limit).contains(&integer(index))
+    })
+}
+
+fn integer(index: Scalar) -> i64 {
+    match index.dtype() {
+        DType::I32 => i64::from(index.bits() as u32 as i32),
+        DType::U32 | DType::Bool => index.bits() as i64,
+        DType::I64 => index.bits() as i64,
+        DType::F32 => unreachable!("inference admits no float indices"),
+    }
+}

@@ -1,0 +1,121 @@
+//! The ways of running a program that must make no difference.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+use std::sync::Mutex;
+
+use systole::{Config, Device, Isa, Tensor};
+
+use crate::generator::random::Random;
+
+/// How a device is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Setup {
+    /// Threads that one program may use.
+    pub threads: usize,
+    /// Instruction set.
+    pub isa: Isa,
+    /// Whether traces are cut early, by ops and by bytes, and plans soon forgotten.
+    pub tight: bool,
+}
+
+impl Setup {
+    /// Every one: 1 and 2 threads, each instruction set that the machine has, generous and tight bounds.
+    pub fn all() -> Vec<Setup> {
+        let mut all = Vec::new();
+        for isa in Isa::available() {
+            for threads in [1, 2] {
+                all.extend([false, true].map(|tight| Setup { threads, isa, tight }));
+            }
+        }
+        all
+    }
+
+    /// `count` of them, as `seed` has it.
+    pub fn some(seed: u64, count: usize) -> Vec<Setup> {
+        let mut all = Setup::all();
+        Random::new(!seed).shuffle(&mut all);
+        all.truncate(count);
+        all
+    }
+
+    fn open(self) -> systole::Result<Device> {
+        let config = Config {
+            threads: self.threads,
+            isa: Some(self.isa),
+            report_capacity: 128,
+            validate: true,
+            ..Config::default()
+        };
+        Device::open(if self.tight {
+            Config { first_window: 3, window_limit: 12, pending_bytes: 20_000, plan_capacity: 16, ..config }
+        } else {
+            config
+        })
+    }
+}
+
+impl fmt::Display for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Setup { threads, isa, tight } = self;
+        write!(f, "{isa}, {threads} thread{}", if *threads == 1 { "" } else { "s" })?;
+        f.write_str(if *tight { ", tight bounds" } else { "" })
+    }
+}
+
+/// Devices that outlive the programs run on them, so that caches are warm and full of other programs' plans; and a
+/// thread that drops tensors whenever it gets to it.
+pub struct Devices {
+    open: Mutex<HashMap<Setup, Device>>,
+    // In order of drop: once the channel is closed the thread ends.
+    foreign: Option<Sender<Tensor>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Devices {
+    /// None yet; each is opened when it is first asked for.
+    pub fn new() -> Self {
+        let (foreign, dropped) = channel();
+        let thread = std::thread::spawn(move || dropped.into_iter().for_each(drop::<Tensor>));
+        Devices { open: Mutex::default(), foreign: Some(foreign), thread: Some(thread) }
+    }
+
+    /// The device of that setup.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn device(&self, setup: Setup) -> systole::Result<Device> {
+        let mut open = self.open.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(device) = open.get(&setup) {
+            return Ok(device.clone());
+        }
+        let device = setup.open()?;
+        open.insert(setup, device.clone());
+        Ok(device)
+    }
+
+    /// Drops a tensor on another thread, later.
+    pub(super) fn drop_elsewhere(&self, tensor: Tensor) {
+        let foreign = self.foreign.as_ref().expect("the channel is closed by drop only");
+        foreign.send(tensor).expect("the thread receives until the channel is closed");
+    }
+}
+
+impl Default for Devices {
+    fn default() -> Self {
+        Devices::new()
+    }
+}
+
+impl Drop for Devices {
+    fn drop(&mut self) {
+        self.foreign = None;
+        if let Some(thread) = self.thread.take() {
+            // It panics only if dropping a tensor does, and then the program's own thread has seen worse.
+            let _ = thread.join();
+        }
+    }
+}

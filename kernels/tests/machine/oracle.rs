@@ -1,0 +1,275 @@
+//! A slow interpreter of tile programs, element by element, as `program` and docs/numerics.md read.
+
+use systole_kernels::lanes;
+use systole_kernels::numerics::{canonical, fma};
+use systole_kernels::program::{
+    Access, Extent, Instr, LaneOp, Monoid, Program, Reg, ReduceAlong, Vary,
+};
+use systole_kernels::{DType, Scalar};
+
+/// A buffer's elements.
+pub(crate) type Elements = Vec<Scalar>;
+
+/// Runs `program` and gives its outputs.
+pub(crate) fn interpret(program: &Program, params: &[i64], scalars: &[u64], inputs: &[Elements]) -> Vec<Elements> {
+    let extents: Vec<i64> = program.domain.axes().map(|extent| extent.resolve(params)).collect();
+    let (outer, rows) = (program.domain.outer.len(), program.domain.rows.len());
+    let mut run = Run {
+        program,
+        params,
+        inputs,
+        outer: extents[..outer].to_vec(),
+        rows: extents[outer..outer + rows].to_vec(),
+        cols: extents[outer + rows..].to_vec(),
+        regs: vec![Vec::new(); program.regs.len()],
+        outputs: program
+            .outputs()
+            .iter()
+            .map(|buffer| {
+                let len: i64 = buffer.shape.iter().map(|extent| extent.resolve(params)).product();
+                vec![None; len as usize]
+            })
+            .collect(),
+    };
+    for instr in &program.body {
+        run.instr(instr, scalars);
+    }
+    let whole = |output: Vec<Option<Scalar>>| output.into_iter().map(|e| e.expect("every element is stored")).collect();
+    run.outputs.into_iter().map(whole).collect()
+}
+
+struct Run<'a> {
+    program: &'a Program,
+    params: &'a [i64],
+    inputs: &'a [Elements],
+    outer: Vec<i64>,
+    rows: Vec<i64>,
+    cols: Vec<i64>,
+    /// Per register, its values over outer × rows (if it varies) × columns (if it varies).
+    regs: Vec<Vec<Scalar>>,
+    outputs: Vec<Vec<Option<Scalar>>>,
+}
+
+type Point = (usize, usize, usize);
+
+fn count(extents: &[i64]) -> usize {
+    extents.iter().product::<i64>() as usize
+}
+
+fn indices(mut flat: usize, extents: &[i64]) -> Vec<i64> {
+    let mut indices = vec![0; extents.len()];
+    for (index, &extent) in indices.iter_mut().zip(extents).rev() {
+        *index = flat as i64 % extent.max(1);
+        flat /= extent.max(1) as usize;
+    }
+    indices
+}
+
+impl Run<'_> {
+    fn vary(&self, reg: Reg) -> Vary {
+        self.program.regs[usize::from(reg.0)].vary
+    }
+
+    fn dtype(&self, reg: Reg) -> DType {
+        self.program.regs[usize::from(reg.0)].dtype
+    }
+
+    fn points(&self, vary: Vary) -> Vec<Point> {
+        let rows = if vary.rows { count(&self.rows) } else { 1 };
+        let cols = if vary.cols { count(&self.cols) } else { 1 };
+        let mut points = Vec::new();
+        for o in 0..count(&self.outer) {
+            for r in 0..rows {
+                for c in 0..cols {
+                    points.push((o, r, c));
+                }
+            }
+        }
+        points
+    }
+
+    fn get(&self, reg: Reg, (o, r, c): Point) -> Scalar {
+        let vary = self.vary(reg);
+        let rows = if vary.rows { count(&self.rows) } else { 1 };
+        let cols = if vary.cols { count(&self.cols) } else { 1 };
+        let (r, c) = (if vary.rows { r } else { 0 }, if vary.cols { c } else { 0 });
+        self.regs[usize::from(reg.0)][(o * rows + r) * cols + c]
+    }
+
+    fn axes(&self, (o, r, c): Point) -> Vec<i64> {
+        let mut all = indices(o, &self.outer);
+        all.extend(indices(r, &self.rows));
+        all.extend(indices(c, &self.cols));
+        all
+    }
+
+    fn resolve(&self, extent: Extent) -> i64 {
+        extent.resolve(self.params)
+    }
+
+    fn coordinates(&self, access: &Access, axes: &[i64]) -> Vec<i64> {
+        let coordinate = |dim: &systole_kernels::program::DimMap| {
+            self.resolve(dim.start) + dim.axis.map_or(0, |axis| axes[usize::from(axis)] * self.resolve(dim.step))
+        };
+        access.dims.iter().map(coordinate).collect()
+    }
+
+    fn offset(&self, buffer: u16, coordinates: &[i64]) -> usize {
+        let shape = &self.program.buffers[usize::from(buffer)].shape;
+        let mut offset = 0;
+        for (&coordinate, &extent) in coordinates.iter().zip(shape) {
+            let extent = self.resolve(extent);
+            assert!((0..extent).contains(&coordinate), "coordinate {coordinate} of {extent}");
+            offset = offset * extent + coordinate;
+        }
+        offset as usize
+    }
+
+    fn read(&self, access: &Access, axes: &[i64]) -> Scalar {
+        let offset = self.offset(access.buffer, &self.coordinates(access, axes));
+        self.inputs[usize::from(access.buffer)][offset]
+    }
+
+    fn define(&mut self, dst: Reg, value: impl Fn(&Self, Point) -> Scalar) {
+        let values = self.points(self.vary(dst)).into_iter().map(|point| value(self, point)).collect();
+        self.regs[usize::from(dst.0)] = values;
+    }
+
+    fn instr(&mut self, instr: &Instr, scalars: &[u64]) {
+        match instr {
+            Instr::Load { dst, access } => self.define(*dst, |run, point| run.read(access, &run.axes(point))),
+            Instr::Gather { dst, access, indices } => self.define(*dst, |run, point| {
+                let axes = run.axes(point);
+                let mut coordinates = run.coordinates(access, &axes);
+                for component in indices {
+                    let index = run.read(&component.index, &axes);
+                    let index = match index.dtype() {
+                        DType::U32 => index.bits() as i64,
+                        _ => index.to_f64() as i64,
+                    };
+                    let extent = run.program.buffers[usize::from(access.buffer)].shape[usize::from(component.dim)];
+                    let greatest = run.resolve(extent) - run.resolve(component.slice);
+                    coordinates[usize::from(component.dim)] += index.clamp(0, greatest);
+                }
+                run.inputs[usize::from(access.buffer)][run.offset(access.buffer, &coordinates)]
+            }),
+            Instr::Overlay { dst, background, buffer, placement } => self.define(*dst, |run, point| {
+                let axes = run.axes(point);
+                let shape = &run.program.buffers[usize::from(*buffer)].shape;
+                let mut coordinates = Vec::new();
+                for (place, &extent) in placement.iter().zip(shape) {
+                    let from = axes[usize::from(place.axis)] - run.resolve(place.low);
+                    let step = run.resolve(place.interior) + 1;
+                    if from < 0 || from % step != 0 || from / step >= run.resolve(extent) {
+                        return run.get(*background, point);
+                    }
+                    coordinates.push(from / step);
+                }
+                run.inputs[usize::from(*buffer)][run.offset(*buffer, &coordinates)]
+            }),
+            Instr::Scalar { dst, slot } => {
+                let scalar = Scalar::from_bits(self.dtype(*dst), scalars[usize::from(*slot)]);
+                self.define(*dst, |_, _| scalar);
+            }
+            Instr::Iota { dst, axis } => {
+                let dtype = self.dtype(*dst);
+                self.define(*dst, |run, point| {
+                    let index = Scalar::from(run.axes(point)[usize::from(*axis)]);
+                    lanes::eval(LaneOp::Convert, &[index], dtype).expect("i64 converts to all")
+                });
+            }
+            Instr::Lane { op, dst, args } => {
+                let dtype = self.dtype(*dst);
+                self.define(*dst, |run, point| {
+                    let args: Vec<Scalar> = args.iter().map(|&arg| run.get(arg, point)).collect();
+                    lanes::eval(*op, &args, dtype).expect("the operation admits its operands")
+                });
+            }
+            Instr::Reduce { monoid, dst, src, init } => self.reduce(*monoid, *dst, *src, *init),
+            Instr::Dot { dst, lhs, rhs } => self.dot(*dst, lhs, rhs),
+            Instr::Store { src, access } => {
+                let moves = |axes: std::ops::Range<usize>| {
+                    access.dims.iter().any(|dim| dim.axis.is_some_and(|axis| axes.contains(&usize::from(axis))))
+                };
+                let (outer, rows) = (self.outer.len(), self.outer.len() + self.rows.len());
+                let vary = Vary { rows: moves(outer..rows), cols: moves(rows..rows + self.cols.len()) };
+                let output = usize::from(access.buffer - self.program.inputs);
+                for point in self.points(vary) {
+                    let offset = self.offset(access.buffer, &self.coordinates(access, &self.axes(point)));
+                    let value = self.get(*src, point);
+                    let before = self.outputs[output][offset].replace(value);
+                    assert!(before.is_none(), "element {offset} is stored twice");
+                }
+            }
+        }
+    }
+
+    fn reduce(&mut self, monoid: Monoid, dst: Reg, src: Reg, init: Reg) {
+        let op = match monoid {
+            Monoid::Add => LaneOp::Add,
+            Monoid::Multiply => LaneOp::Multiply,
+            Monoid::Maximum => LaneOp::Maximum,
+            Monoid::Minimum => LaneOp::Minimum,
+            Monoid::And => LaneOp::And,
+            Monoid::Or => LaneOp::Or,
+        };
+        let dtype = self.dtype(src);
+        let body = |a: Scalar, b: Scalar| lanes::eval(op, &[a, b], dtype).expect("the body admits its operands");
+        let along = self.program.reduce.expect("a program that reduces has a direction");
+        self.define(dst, |run, (o, r, c)| {
+            let elements: Vec<Scalar> = match along {
+                ReduceAlong::Cols => (0..count(&run.cols)).map(|c| run.get(src, (o, r, c))).collect(),
+                ReduceAlong::Rows => (0..count(&run.rows)).map(|r| run.get(src, (o, r, c))).collect(),
+            };
+            let lanes = match along {
+                ReduceAlong::Cols => 1024,
+                ReduceAlong::Rows => 8,
+            };
+            let mut acc: Vec<Scalar> = elements[..elements.len().min(lanes)].to_vec();
+            for (i, &element) in elements.iter().enumerate().skip(lanes) {
+                acc[i % lanes] = body(acc[i % lanes], element);
+            }
+            let mut half = lanes / 2;
+            while half > 0 {
+                for j in 0..half {
+                    if j + half < acc.len() {
+                        acc[j] = body(acc[j], acc[j + half]);
+                    }
+                }
+                acc.truncate(half);
+                half /= 2;
+            }
+            let init = run.get(init, (o, 0, 0));
+            let result = acc.first().map_or(init, |&tree| body(tree, init));
+            match dtype {
+                DType::F32 => canonical(f32::from_bits(result.bits() as u32)).into(),
+                DType::Bool | DType::I32 | DType::U32 | DType::I64 => result,
+            }
+        });
+    }
+
+    fn dot(&mut self, dst: Reg, lhs: &Access, rhs: &Access) {
+        let contract: Vec<i64> = self.program.contract.iter().map(|&extent| self.resolve(extent)).collect();
+        let dtype = self.dtype(dst);
+        self.define(dst, |run, point| {
+            let pairs: Vec<(Scalar, Scalar)> = (0..count(&contract))
+                .map(|k| {
+                    let mut axes = run.axes(point);
+                    axes.extend(indices(k, &contract));
+                    (run.read(lhs, &axes), run.read(rhs, &axes))
+                })
+                .collect();
+            if dtype != DType::F32 {
+                let eval = |op, a, b| lanes::eval(op, &[a, b], dtype).expect("integers multiply and add");
+                let zero = Scalar::from_bits(dtype, 0);
+                return pairs.iter().fold(zero, |sum, &(a, b)| eval(LaneOp::Add, sum, eval(LaneOp::Multiply, a, b)));
+            }
+            let float = |scalar: Scalar| f32::from_bits(scalar.bits() as u32);
+            let block = |pairs: &[(Scalar, Scalar)]| {
+                pairs.iter().fold(0f32, |acc, &(a, b)| fma(float(a), float(b), acc))
+            };
+            let sum = pairs.chunks(128).map(block).reduce(|sum, block| sum + block).unwrap_or(0.0);
+            canonical(sum).into()
+        });
+    }
+}
