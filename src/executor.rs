@@ -9,10 +9,11 @@ use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 use systole_fusion::canonical::{PlanKey, canonicalize};
-use systole_fusion::ir::{Origin, Trace};
+use systole_fusion::ir::{NodeId, Opcode, Origin, Trace};
 use systole_fusion::lower::lower;
 use systole_fusion::plan::{self, Plan, PlanConfig, Slot, Step};
 use systole_hal::{Arg, ExecutableRef, HalError, Label, Launch};
+use systole_kernels::TensorType;
 
 use crate::device::DeviceInner;
 use crate::error::Error;
@@ -30,16 +31,26 @@ pub(crate) struct BoundPlan {
     new_programs: usize,
 }
 
-/// What a launch's label carries: enough to name the op and the line, should it fail.
+/// What a launch's label carries: enough to name the op and the line, should it fail. It holds copies, so that the
+/// recorder can fill the trace's storage again while the launch is still queued.
 struct Blame {
-    trace: Arc<Trace>,
+    op: Opcode,
+    operands: SmallVec<[TensorType; 3]>,
+    origin: Origin,
     plan: Arc<BoundPlan>,
     launch: usize,
 }
 
 impl Blame {
-    fn launch(&self) -> &plan::Launch {
-        self.plan.plan.launches().nth(self.launch).expect("the label was made for a launch of this plan")
+    fn new(trace: &Trace, plan: &Arc<BoundPlan>, launch: usize, output: NodeId) -> Self {
+        let node = trace.node(output);
+        Blame {
+            op: node.op,
+            operands: node.operands.iter().map(|&value| trace.ty(value).clone()).collect(),
+            origin: node.origin.clone(),
+            plan: plan.clone(),
+            launch,
+        }
     }
 }
 
@@ -77,7 +88,7 @@ fn submit(stream: &Arc<StreamShared>, cut: Cut, report: &mut FlushReport) {
     // Whether an input may really be reused is decided per launch, by who else holds it: were it part of the key,
     // another thread's drop could change which plan runs.
     let donatable: SmallVec<[bool; 32]> = SmallVec::from_elem(true, inputs.len());
-    let prepared = canonicalize(&trace, &donatable).map_err(|unsupported| {
+    let prepared = canonicalize(trace, &donatable).map_err(|unsupported| {
         let node = unsupported.node().map(|node| trace.node(node));
         let operands = node.map_or(Vec::new(), |node| node.operands.iter().map(|&id| trace.ty(id).clone()).collect());
         let origin = node.map_or(Origin::Unknown, |node| node.origin.clone());
@@ -103,7 +114,7 @@ fn submit(stream: &Arc<StreamShared>, cut: Cut, report: &mut FlushReport) {
     report.launches = bound.executables.len();
     report.bytes_moved = bound.plan.bytes_moved(&keyed.params);
     report.peak_bytes = bound.plan.peak_bytes(&keyed.params);
-    let mut submission = Submission { stream, trace: Arc::new(trace), bound: &bound, slots: Slots::new(&bound.plan, inputs) };
+    let mut submission = Submission { stream, trace, bound: &bound, slots: Slots::new(&bound.plan, inputs) };
     let mut launches = 0;
     for step in bound.plan.steps() {
         match step {
@@ -142,7 +153,7 @@ fn bind(device: &DeviceInner, key: &PlanKey) -> Result<BoundPlan, HalError> {
 /// A plan under way.
 struct Submission<'a> {
     stream: &'a StreamShared,
-    trace: Arc<Trace>,
+    trace: &'a Trace,
     bound: &'a Arc<BoundPlan>,
     slots: Slots,
 }
@@ -153,7 +164,8 @@ impl Submission<'_> {
         let results = self.slots.args(launch).and_then(|args| {
             let params: SmallVec<[i64; 16]> = launch.params.iter().map(|&param| params[usize::from(param)]).collect();
             let scalars: SmallVec<[u64; 8]> = launch.scalars.iter().map(|&scalar| scalars[usize::from(scalar)]).collect();
-            let label = Label::new(Arc::new(Blame { trace: self.trace.clone(), plan: self.bound.clone(), launch: at }));
+            let output = *launch.output_nodes.first().expect("a launch computes something");
+            let label = Label::new(Arc::new(Blame::new(self.trace, self.bound, at, output)));
             let arguments = Launch { params: &params, scalars: &scalars, args, label };
             self.stream.device().hal().execute(&self.bound.executables[at], arguments).map_err(|error| {
                 let error = blame(&error, &Origin::Unknown);
@@ -177,8 +189,8 @@ impl Submission<'_> {
 struct Slots(SmallVec<[Option<Outcome>; 32]>);
 
 impl Slots {
-    fn new(plan: &Plan, inputs: Vec<Arc<Value>>) -> Self {
-        let mut slots: SmallVec<[Option<Outcome>; 32]> = inputs.into_iter().map(take_input).collect();
+    fn new(plan: &Plan, inputs: &mut Vec<Arc<Value>>) -> Self {
+        let mut slots: SmallVec<[Option<Outcome>; 32]> = inputs.drain(..).map(take_input).collect();
         slots.resize(plan.slot_count(), None);
         Slots(slots)
     }
@@ -231,16 +243,13 @@ fn take_input(value: Arc<Value>) -> Option<Outcome> {
 pub(crate) fn blame(error: &HalError, fallback: &Origin) -> Error {
     match error.label().downcast::<Blame>() {
         Some(blame) => {
-            let launch = blame.launch();
-            let node = launch.output_nodes.first().expect("a launch computes something");
-            let node = blame.trace.node(*node);
-            let operands = node.operands.iter().map(|&value| blame.trace.ty(value).clone()).collect();
+            let launch = blame.plan.plan.launches().nth(blame.launch).expect("the label was made for this launch");
             let error = if launch.nodes.len() > 1 {
                 HalError::new(error.kind(), format!("{}, in the fused program {}", error.message(), launch.name))
             } else {
                 error.clone()
             };
-            Error::from_hal(&error, Some(node.op), operands, node.origin.clone())
+            Error::from_hal(&error, Some(blame.op), blame.operands.to_vec(), blame.origin.clone())
         }
         None => Error::from_hal(error, None, Vec::new(), fallback.clone()),
     }

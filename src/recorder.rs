@@ -23,6 +23,8 @@ pub(crate) struct Recorder {
     inputs: Vec<Arc<Value>>,
     /// The values of the trace's results, in order of definition.
     results: Vec<(ValueId, Arc<Value>)>,
+    /// The values of the trace's outputs; filled by a cut, and kept for its storage.
+    outputs: Vec<Arc<Value>>,
     /// Number of the pending trace; cuts so far.
     epoch: u32,
     window: usize,
@@ -32,10 +34,11 @@ pub(crate) struct Recorder {
 }
 
 /// A pending trace that was cut off, with the values that stand at its ends.
-pub(crate) struct Cut {
-    pub(crate) trace: Trace,
-    pub(crate) inputs: Vec<Arc<Value>>,
-    pub(crate) outputs: Vec<Arc<Value>>,
+pub(crate) struct Cut<'a> {
+    pub(crate) trace: &'a Trace,
+    /// The executor takes the inputs out, so that it can give up the last reference to one.
+    pub(crate) inputs: &'a mut Vec<Arc<Value>>,
+    pub(crate) outputs: &'a [Arc<Value>],
     pub(crate) reason: CutReason,
     pub(crate) sequence: u64,
 }
@@ -46,6 +49,7 @@ impl Recorder {
             trace: Trace::new(),
             inputs: Vec::new(),
             results: Vec::new(),
+            outputs: Vec::new(),
             epoch: 0,
             window: config.first_window.clamp(1, config.window_limit.max(1)),
             window_limit: config.window_limit.max(1),
@@ -121,13 +125,10 @@ impl Recorder {
             stream.drain_deferred_drops();
             return;
         }
-        let mut trace = std::mem::take(&mut self.trace);
-        let inputs = std::mem::take(&mut self.inputs);
-        let mut outputs = Vec::new();
         for (id, value) in self.results.drain(..) {
             if value.is_observed() {
-                trace.output(id);
-                outputs.push(value);
+                self.trace.output(id);
+                self.outputs.push(value);
             }
         }
         if reason != CutReason::OneByOne {
@@ -137,7 +138,13 @@ impl Recorder {
         // The all-ones epoch marks values that never stood in a trace.
         self.epoch = (self.epoch + 1) % u32::MAX;
         self.bytes = 0;
-        executor::run(stream, Cut { trace, inputs, outputs, reason, sequence });
+        executor::run(
+            stream,
+            Cut { trace: &self.trace, inputs: &mut self.inputs, outputs: &self.outputs, reason, sequence },
+        );
+        self.trace.clear();
+        self.inputs.clear();
+        self.outputs.clear();
         stream.drain_deferred_drops();
     }
 }

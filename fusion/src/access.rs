@@ -429,7 +429,8 @@ impl Walker<'_> {
             let symbolic = &self.trace.nodes[node];
             let stops = match self.roles[node] {
                 Role::Folded => false,
-                Role::Member => !(self.fuse && is_source(symbolic)) || buffers,
+                // Even a constant that somebody needs in memory is cheaper as a number.
+                Role::Member => !self.fuse || buffers || symbolic.op != Opcode::Constant,
                 Role::Alias => {
                     buffers
                         || !self.fuse
@@ -441,9 +442,8 @@ impl Walker<'_> {
                 break;
             }
             if let Some(source) = self.source(node) {
-                if matches!(source, Root::Iota(_)) && path.is_sliced() {
-                    break;
-                }
+                let is_iota = matches!(source, Root::Iota(_));
+                assert!(!is_iota || !path.is_sliced(), "a sliced iota is in memory");
                 path.via.push(node as u32);
                 return source;
             }

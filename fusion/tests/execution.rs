@@ -3,7 +3,7 @@
 mod programs;
 mod traces;
 
-use programs::{by_definition, run};
+use programs::{Runner, by_definition, on_machine, run};
 use systole_fusion::ir::Trace;
 use systole_fusion::reference::interpret;
 use traces::random;
@@ -11,15 +11,16 @@ use traces::random;
 fn check(seed: u64, trace: &Trace) {
     let inputs = random::inputs(seed, trace);
     let wanted = interpret(trace, &inputs).expect("the reference runs every trace");
-    for (fuse, donatable) in [(true, true), (false, false)] {
-        let found = run(trace, &inputs, donatable, fuse, by_definition);
+    for (fuse, donatable, runner) in [(true, true, by_definition as Runner), (false, false, by_definition), (true, true, on_machine), (false, true, on_machine)] {
+        let found = run(trace, &inputs, donatable, fuse, runner);
         assert_eq!(found, wanted, "seed {seed}, fuse {fuse}\n{}", systole_fusion::text::print(trace));
     }
 }
 
 #[test]
 fn random_traces_give_the_reference_bits() {
-    for seed in 0..400 {
-        check(seed, &random::trace(seed, 4 + (seed as usize) % 20));
+    for seed in 0..3000 {
+        std::fs::write("/tmp/seed", format!("{seed}\n{}", systole_fusion::text::print(&random::trace(seed, 4 + (seed as usize) % 60)))).unwrap();
+        check(seed, &random::trace(seed, 4 + (seed as usize) % 60));
     }
 }

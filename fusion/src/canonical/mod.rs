@@ -126,10 +126,15 @@ pub struct Keyed {
     /// Structure.
     pub key: PlanKey,
     /// The launch parameters: [`Extent::Param`]`(n)` of the decoded trace is `params[n]`.
-    pub params: Vec<i64>,
+    pub params: Params,
     /// The bits of the splat constants, in program order.
-    pub scalars: Vec<u64>,
+    pub scalars: Scalars,
 }
+
+/// Launch parameters; inline for the traces of one op that strict mode keys all day.
+pub type Params = SmallVec<[i64; 16]>;
+/// Launch scalars, as bits.
+pub type Scalars = SmallVec<[u64; 8]>;
 
 /// A group cut out of a trace: its key, and where its arguments come from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -317,8 +322,8 @@ impl Numbering {
 /// Launch arguments in order of appearance.
 #[derive(Default)]
 struct Arguments {
-    params: Vec<i64>,
-    scalars: Vec<u64>,
+    params: Params,
+    scalars: Scalars,
     /// Parameters that are extents; few in practice, so a scan beats a table.
     near: SmallVec<[(i64, u16); 24]>,
     /// The ones after those.

@@ -64,12 +64,12 @@ fn extent(code: u32) -> Extent {
 
 /// Writes a key.
 pub(super) struct Writer {
-    words: Vec<u32>,
+    words: SmallVec<[u32; 64]>,
 }
 
 impl Writer {
     pub(super) fn with_capacity(words: usize) -> Self {
-        Writer { words: Vec::with_capacity(words) }
+        Writer { words: SmallVec::with_capacity(words) }
     }
 
     pub(super) fn header(&mut self, inputs: usize, nodes: usize, outputs: usize) {
@@ -78,7 +78,7 @@ impl Writer {
     }
 
     /// The words; the counts of parameters and scalars, known only now, go to the front.
-    pub(super) fn finish(mut self, params: usize, scalars: usize) -> Vec<u32> {
+    pub(super) fn finish(mut self, params: usize, scalars: usize) -> SmallVec<[u32; 64]> {
         self.words[0] = params as u32;
         self.words[1] = scalars as u32;
         self.words

@@ -110,6 +110,14 @@ impl Trace {
         Trace::default()
     }
 
+    /// Empties the trace and keeps its storage, for a recorder that fills it again.
+    pub fn clear(&mut self) {
+        self.values.clear();
+        self.inputs.clear();
+        self.nodes.clear();
+        self.outputs.clear();
+    }
+
     /// Appends an input.
     pub fn input(&mut self, ty: TensorType) -> ValueId {
         let id = self.next_value();

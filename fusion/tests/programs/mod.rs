@@ -7,15 +7,19 @@ use systole_fusion::canonical::canonicalize;
 use systole_fusion::ir::region::monoid_region;
 use systole_fusion::ir::{Attrs, DotDims, Opcode, Origin, Region, Trace};
 use systole_fusion::lower::lower;
-use systole_fusion::plan::{Plan, PlanConfig, Step};
+use systole_fusion::plan::{Plan, PlanConfig, SlotUse, Step};
 use systole_fusion::reference::{HostTensor, interpret};
+use systole_kernels::machine::{Input, Machine};
+use systole_kernels::memory::Block;
+use systole_kernels::parallel::Inline;
 use systole_kernels::program::{
     Access, DimMap, Extent, Instr, LaneOp, Placement, Program, ReduceAlong, Reg, Vary,
 };
+use systole_kernels::simd::Isa;
 use systole_kernels::{DType, Scalar, TensorType};
 
-/// Runs one program.
-pub(crate) type Runner = fn(&Program, &[i64], &[u64], &[&HostTensor]) -> Vec<HostTensor>;
+/// Runs one program; the flags say which inputs may be overwritten.
+pub(crate) type Runner = fn(&Program, &[i64], &[u64], &[(&HostTensor, bool)]) -> Vec<HostTensor>;
 
 /// The outputs of a trace by way of key, plan and programs.
 ///
@@ -43,11 +47,10 @@ pub(crate) fn run(
             Step::Launch(launch) => {
                 let program = lower(&launch.group);
                 assert_eq!(program.name, launch.name);
-                let arguments: Vec<&HostTensor> = launch
-                    .inputs
-                    .iter()
-                    .map(|input| slots[input.slot.index()].as_ref().expect("an argument is live"))
-                    .collect();
+                let argument = |input: &SlotUse| {
+                    (slots[input.slot.index()].as_ref().expect("an argument is live"), input.last_use)
+                };
+                let arguments: Vec<(&HostTensor, bool)> = launch.inputs.iter().map(argument).collect();
                 let params = launch.select_params(&keyed.params);
                 let scalars = launch.select_scalars(&keyed.scalars);
                 let results = runner(&program, &params, &scalars, &arguments);
@@ -84,13 +87,46 @@ fn op(op: Opcode, operands: &[&HostTensor], attrs: Attrs, regions: &[Region]) ->
     interpret(&trace, &inputs).expect("an instruction is an op").remove(0)
 }
 
+/// A program on the machine, in place wherever that is allowed.
+pub(crate) fn on_machine(
+    program: &Program,
+    params: &[i64],
+    scalars: &[u64],
+    inputs: &[(&HostTensor, bool)],
+) -> Vec<HostTensor> {
+    let machine = Machine::new(program.clone(), Isa::best()).expect("what is lowered is valid");
+    let types = machine.output_types(params);
+    let block = |len: usize| Block::new(len).expect("the host has memory");
+    let mut outputs: Vec<Block> = types.iter().map(|ty| block(ty.byte_len())).collect();
+    let mut reused = vec![None; inputs.len()];
+    let mut taken = vec![false; outputs.len()];
+    for &(input, output) in machine.in_place() {
+        let (tensor, last_use) = inputs[usize::from(input)];
+        let place = &mut taken[usize::from(output)];
+        let fits = tensor.bytes.len() == outputs[usize::from(output)].len();
+        if last_use && fits && !*place && reused[usize::from(input)].is_none() {
+            *place = true;
+            reused[usize::from(input)] = Some(output);
+            outputs[usize::from(output)].bytes_mut().copy_from_slice(&tensor.bytes);
+        }
+    }
+    let blocks: Vec<Block> =
+        inputs.iter().map(|(input, _)| Block::from_bytes(&input.bytes).expect("the host has memory")).collect();
+    let arguments: Vec<Input<'_>> =
+        blocks.iter().zip(&reused).map(|(block, &output)| output.map_or(Input::Block(block), Input::Output)).collect();
+    let mut places: Vec<&mut Block> = outputs.iter_mut().collect();
+    machine.run(params, scalars, &arguments, &mut places, &Inline).expect("a planned launch fits its program");
+    types.into_iter().zip(&outputs).map(|(ty, block)| HostTensor { ty, bytes: block.bytes().to_vec() }).collect()
+}
+
 /// A program, by definition. A register has the shape `[outer, rows, cols]`, with 1 where it does not vary.
 pub(crate) fn by_definition(
     program: &Program,
     params: &[i64],
     scalars: &[u64],
-    inputs: &[&HostTensor],
+    inputs: &[(&HostTensor, bool)],
 ) -> Vec<HostTensor> {
+    let inputs: Vec<&HostTensor> = inputs.iter().map(|&(input, _)| input).collect();
     assert_eq!(params.len(), usize::from(program.params));
     assert_eq!(scalars.len(), program.scalars.len());
     let resolve = |extents: &[Extent]| -> Vec<usize> {
@@ -101,7 +137,7 @@ pub(crate) fn by_definition(
         program,
         params,
         scalars,
-        inputs,
+        inputs: &inputs,
         axes: domain.map(|axes| resolve(axes)),
         contract: resolve(&program.contract),
         regs: vec![None; program.regs.len()],

@@ -1,0 +1,433 @@
+//! Misuse and failure: the error names the op, its operand types and the caller's line, and nothing else breaks.
+
+use std::fmt::Debug;
+
+use expect_test::{Expect, expect};
+use systole::hal::sim::Faults;
+use systole::{Axes, Config, DType, Device, Error, Mode, Origin, Result, Stream, Tensor, with_mode};
+
+fn open(config: Config) -> Device {
+    Device::open(Config { threads: 1, ..config }).expect("the simulator opens")
+}
+
+fn plain() -> Device {
+    open(Config::default())
+}
+
+fn floats(device: &Device, shape: impl Into<systole::Shape>) -> Tensor {
+    let shape = shape.into();
+    let elements: Vec<f32> = (0..shape.elements()).map(|at| at as f32).collect();
+    Tensor::from_slice(device, &elements, shape).expect("there is memory for it")
+}
+
+fn integers(device: &Device, elements: &[i32]) -> Tensor {
+    Tensor::from_slice(device, elements, [elements.len()]).expect("there is memory for it")
+}
+
+/// Asserts that the error names this file and that line, and shows the rest of it.
+#[track_caller]
+fn check_at(error: &Error, line: u32, expected: Expect) {
+    let Origin::Caller(location) = error.origin() else { panic!("no place in {error:?}") };
+    assert_eq!((location.file(), location.line()), (file!(), line), "{error:?}");
+    let text = error.to_string();
+    let place = format!(" (at {location})");
+    assert!(text.ends_with(&place), "{text}");
+    expected.assert_eq(&text[..text.len() - place.len()]);
+}
+
+/// Checks the error that a call on this line gives.
+macro_rules! check {
+    ($call:expr, $expected:expr) => {{
+        let (error, line) = (fails($call), line!());
+        check_at(&error, line, $expected);
+        error
+    }};
+}
+
+#[track_caller]
+fn fails<T: Debug>(result: Result<T>) -> Error {
+    result.expect_err("this must fail")
+}
+
+/// Asserts that a device computes and reports no failure.
+#[track_caller]
+fn works(device: &Device) {
+    let x = Tensor::from_slice(device, &[1.0f32, 2.0], [2]).expect("uploads");
+    assert_eq!(x.add(&x).and_then(|y| y.exp()?.log()?.to_vec::<f32>()).expect("computes"), [2.0, 4.0]);
+    device.synchronize().expect("nothing failed unread");
+}
+
+#[test]
+fn shapes_that_do_not_fit() -> Result<()> {
+    let device = plain();
+    let (a, b) = (floats(&device, [2, 3]), floats(&device, [4]));
+    let error = check!(a.add(&b), expect![[""]]);
+    assert!(error.is_type_error());
+    assert_eq!(error.op(), Some(systole::Opcode::Add));
+    assert_eq!(error.operands(), [a.ty().clone(), b.ty().clone()]);
+    check!(&a - &b, expect![[""]]);
+    check!(a.matmul(&floats(&device, [4, 2])), expect![[""]]);
+    check!(a.matmul(&b), expect![[""]]);
+    check!(a.reshape([4, 2]), expect![[""]]);
+    check!(a.broadcast_to([3, 2]), expect![[""]]);
+    check!(a.broadcast_to([3]), expect![[""]]);
+    check!(a.broadcast_in_dim([2, 3, 4], &[0, 0]), expect![[""]]);
+    check!(a.transpose(&[0]), expect![[""]]);
+    check!(a.transpose(&[1, 1]), expect![[""]]);
+    check!(b.t(), expect![[""]]);
+    check!(a.slice(&[0, 0], &[2, 4], &[1, 1]), expect![[""]]);
+    check!(a.slice(&[0, 0], &[2, 3], &[1, 0]), expect![[""]]);
+    check!(a.narrow(2, 0, 1), expect![[""]]);
+    check!(Tensor::concatenate(&[&a, &floats(&device, [2, 2])], 0), expect![[""]]);
+    check!(Tensor::concatenate(&[], 0), expect![[""]]);
+    check!(a.pad(&b, &[0, 0], &[0, 0], &[0, 0]), expect![[""]]);
+    let zero = Tensor::scalar(&device, 0.0f32)?;
+    check!(a.pad(&zero, &[0, -4], &[0, 0], &[0, 0]), expect![[""]]);
+    check!(a.clamp(&b, 1.0), expect![[""]]);
+    check!(a.take_along_dim(&integers(&device, &[0, 1]), 0), expect![[""]]);
+    check!(Tensor::iota(&device, DType::I32, [2, 2], 2), expect![[""]]);
+    check!(Tensor::zeros(&device, DType::F32, [usize::MAX, 2]), expect![[""]]);
+    check!(Tensor::from_slice(&device, &[1.0f32, 2.0], [3]), expect![[""]]);
+    works(&device);
+    assert_eq!(a.sum(..)?.item::<f32>()?, 15.0, "the operands of what failed are as they were");
+    Ok(())
+}
+
+#[test]
+fn dtypes_that_do_not_fit() -> Result<()> {
+    let device = plain();
+    let (x, n) = (floats(&device, [2]), integers(&device, &[1, 2]));
+    let error = check!(x.add(&n), expect![[""]]);
+    assert!(error.is_type_error());
+    check!(n.exp(), expect![[""]]);
+    check!(x.and(&x), expect![[""]]);
+    check!(x.all(..), expect![[""]]);
+    check!(n.mean(..), expect![[""]]);
+    check!(x.select(&x, &x), expect![[""]]);
+    check!(x.lt(&n), expect![[""]]);
+    check!(x.take_along_dim(&x, 0), expect![[""]]);
+    check!(Tensor::iota(&device, DType::Bool, [2], 0), expect![[""]]);
+    check!(x.dot_general(&n, Default::default()), expect![[""]]);
+    check!(Tensor::from_bytes(&device, DType::Bool, &[0, 1, 2], [3]), expect![[""]]);
+    // A number takes the tensor's dtype, if it is one of it.
+    check!(n.add(1.5), expect![[""]]);
+    check!(n.mul(1i64 << 40), expect![[""]]);
+    assert_eq!(n.add(2.0)?.to_vec::<i32>()?, [3, 4]);
+    works(&device);
+    Ok(())
+}
+
+#[test]
+fn dimensions_that_are_not_there() -> Result<()> {
+    fn sum(x: &Tensor, axes: impl Axes) -> Result<Tensor> {
+        x.sum(axes)
+    }
+    let device = plain();
+    let x = floats(&device, [2, 3]);
+    check!(x.sum(2), expect![[""]]);
+    check!(x.max_keepdims(-3), expect![[""]]);
+    check!(x.mean([0, -2]), expect![[""]]);
+    check!(Tensor::concatenate(&[&x], 2), expect![[""]]);
+    check!(x.narrow(5, 0, 0), expect![[""]]);
+    assert_eq!(sum(&x, [1, 0])?.item::<f32>()?, 15.0);
+    works(&device);
+    Ok(())
+}
+
+#[test]
+fn tensors_of_two_devices() -> Result<()> {
+    let (here, there) = (plain(), plain());
+    let (a, b) = (floats(&here, [2]), floats(&there, [2]));
+    let error = fails(a.add(&b));
+    assert!(error.is_device_mismatch());
+    assert_eq!(error.op(), Some(systole::Opcode::Add));
+    let text = error.to_string();
+    assert!(text.contains("add(tensor<2xf32>, tensor<2xf32>)") && text.contains(file!()), "{text}");
+    for device in [&here, &there] {
+        assert!(text.contains(&format!("{device:?}")), "{text} names {device:?}");
+        works(device);
+    }
+    let stream = Stream::new(&there);
+    let seam = stream.record(systole::Opcode::Negate, &[&a], systole::Attrs::None, Default::default(), Origin::Unknown);
+    assert!(fails(seam).is_device_mismatch(), "a stream takes tensors of its own device only");
+    assert_eq!(a.add(&a)?.to_vec::<f32>()?, [0.0, 2.0]);
+    Ok(())
+}
+
+#[test]
+fn reading_as_what_it_is_not() -> Result<()> {
+    let device = plain();
+    let x = floats(&device, [2, 2]);
+    check!(x.to_vec::<i32>(), expect![[""]]);
+    check!(x.item::<f32>(), expect![[""]]);
+    check!(x.sum(..)?.item::<bool>(), expect![[""]]);
+    check!(floats(&device, [0]).item::<f32>(), expect![[""]]);
+    assert_eq!(x.sum(..)?.item::<f32>()?, 6.0);
+    works(&device);
+    Ok(())
+}
+
+#[test]
+fn names_that_are_not_known() {
+    let unknown = || Config { profile: String::from("v99"), ..Config::default() };
+    let error = check!(Device::open(unknown()), expect![[""]]);
+    assert!(error.is_argument_error());
+    let error = check!(Device::open(Config { threads: 0, ..Config::default() }), expect![[""]]);
+    assert!(error.is_argument_error());
+    expect![[""]].assert_eq(&"lazy".parse::<Mode>().expect_err("no mode"));
+    for mode in Mode::ALL {
+        assert_eq!(mode.name().parse(), Ok(mode));
+    }
+    assert!(Device::profiles().contains(&"ieee"));
+}
+
+#[test]
+fn indices_out_of_range_are_errors_in_debug_mode() -> Result<()> {
+    let device = plain();
+    let x = floats(&device, [3]);
+    let indices = integers(&device, &[0, 2, 3, -1]);
+    let error = with_mode(Mode::Debug, || check!(x.take_along_dim(&indices, 0), expect![[""]]));
+    assert!(error.is_argument_error());
+    assert_eq!(error.op(), Some(systole::Opcode::Gather));
+    for mode in Mode::ALL {
+        let within = integers(&device, &[2, 0]);
+        assert_eq!(with_mode(mode, || x.take_along_dim(&within, 0)?.to_vec::<f32>())?, [2.0, 0.0]);
+    }
+    for mode in [Mode::Strict, Mode::Fused] {
+        let clamped = with_mode(mode, || x.take_along_dim(&indices, 0)?.to_vec::<f32>())?;
+        assert_eq!(clamped, [0.0, 2.0, 2.0, 0.0], "{mode} clamps");
+    }
+    works(&device);
+    Ok(())
+}
+
+/// Runs `body` on a device of each mode with these faults.
+fn in_each_mode(faults: &Faults, body: impl Fn(&Device, Mode) -> Result<()>) -> Result<()> {
+    for mode in Mode::ALL {
+        body(&open(Config { mode, faults: faults.clone(), ..Config::default() }), mode)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_failed_launch_names_its_op_and_fails_its_dependants_only() -> Result<()> {
+    // The second launch fails in every mode: shapes apart, the two have nothing in common, so nothing fuses them.
+    in_each_mode(&Faults::none().fail_launch(1), |device, mode| {
+        if mode == Mode::Debug {
+            return Ok(());
+        }
+        let (x, w) = (floats(device, [3]), floats(device, [2, 2]));
+        let healthy = x.neg()?;
+        let (failing, line) = (w.exp(), line!());
+        let failing = failing?;
+        let dependant = failing.add(1.0)?.sum(..)?;
+        device.flush();
+        assert_eq!(healthy.to_vec::<f32>()?, [-0.0, -1.0, -2.0], "{mode}");
+        let error = fails(failing.to_vec::<f32>());
+        check_at(&error, line, expect![[""]]);
+        assert_eq!(error.op(), Some(systole::Opcode::Exponential));
+        assert_eq!(error.operands(), [w.ty().clone()]);
+        let again = fails(dependant.to_vec::<f32>());
+        assert_eq!(again.to_string(), error.to_string(), "{mode}: a dependant has the same cause");
+        // What is recorded on a failed value afterwards fails alike, when it is read.
+        let later = failing.mul(2.0)?;
+        assert_eq!(fails(later.to_vec::<f32>()).to_string(), error.to_string(), "{mode}");
+        assert_eq!(x.add(1.0)?.to_vec::<f32>()?, [1.0, 2.0, 3.0], "{mode}");
+        assert_eq!(w.exp()?.to_vec::<f32>()?[0], 1.0, "{mode}: once more, it succeeds");
+        works(device);
+        Ok(())
+    })
+}
+
+#[test]
+fn debug_mode_gives_a_failure_to_the_call_itself() -> Result<()> {
+    let device = open(Config { mode: Mode::Debug, faults: Faults::none().fail_launch(1), ..Config::default() });
+    let x = floats(&device, [3]);
+    let y = x.neg()?;
+    check!(y.exp(), expect![[""]]);
+    assert_eq!(y.exp()?.to_vec::<f32>()?[0], 1.0);
+    works(&device);
+    Ok(())
+}
+
+#[test]
+fn a_failed_fused_program_names_an_op_of_its_own() -> Result<()> {
+    let device = open(Config { faults: Faults::none().fail_launch(0), ..Config::default() });
+    let x = floats(&device, [2, 2]);
+    let first = line!();
+    let shifted = x.add(1.0)?;
+    let grown = shifted.exp()?;
+    let small = grown.neg()?;
+    let last = line!();
+    drop((shifted, grown));
+    let error = fails(small.to_vec::<f32>());
+    let report = device.reports().pop().expect("the read cut");
+    assert_eq!(report.launches, 1, "all of it is one program");
+    let Origin::Caller(location) = error.origin() else { panic!("{error:?}") };
+    assert!(location.file() == file!() && (first..last).contains(&location.line()), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains("in the fused program") && text.contains("add+exponential+negate"), "{text}");
+    works(&device);
+    Ok(())
+}
+
+#[test]
+fn a_failure_that_nobody_reads_surfaces_at_the_next_synchronize() -> Result<()> {
+    in_each_mode(&Faults::none().fail_launch(0), |device, mode| {
+        if mode == Mode::Debug {
+            return Ok(());
+        }
+        let x = floats(device, [3]);
+        let (failing, line) = (x.exp(), line!());
+        let failing = failing?;
+        device.flush();
+        drop(failing);
+        let error = fails(device.synchronize());
+        check_at(&error, line, expect![[""]]);
+        device.synchronize()?;
+        works(device);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_failure_that_was_read_does_not_surface_again() -> Result<()> {
+    in_each_mode(&Faults::none().fail_launch(0), |device, mode| {
+        let x = floats(device, [3]);
+        let read = x.exp().and_then(|y| y.to_vec::<f32>());
+        assert!(read.is_err(), "{mode}");
+        device.synchronize()?;
+        works(device);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_panic_in_a_program_is_an_error_like_any_other() -> Result<()> {
+    in_each_mode(&Faults::none().panic_launch(0), |device, mode| {
+        let x = floats(device, [3]);
+        let error = fails(x.exp().and_then(|y| y.to_vec::<f32>()));
+        assert_eq!(error.op(), Some(systole::Opcode::Exponential), "{mode}: {error}");
+        assert!(error.to_string().contains("panicked"), "{mode}: {error}");
+        works(device);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_program_that_does_not_compile_fails_what_it_computes() -> Result<()> {
+    in_each_mode(&Faults::none().fail_compile(0), |device, mode| {
+        let x = floats(device, [3]);
+        let read = |x: &Tensor| x.exp()?.to_vec::<f32>();
+        let error = fails(read(&x));
+        let Origin::Caller(location) = error.origin() else { panic!("{mode}: {error:?}") };
+        assert_eq!(location.file(), file!(), "{mode}");
+        // A build that fails is not kept: the next one succeeds.
+        assert_eq!(read(&x)?[0], 1.0, "{mode}");
+        works(device);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_lost_device_fails_every_call_and_none_hangs() -> Result<()> {
+    in_each_mode(&Faults::none().lose_device(0), |device, mode| {
+        let x = floats(device, [3]);
+        let error = fails(x.exp().and_then(|y| y.to_vec::<f32>()));
+        assert!(error.is_device_lost(), "{mode}: {error}");
+        assert!(fails(Tensor::from_slice(device, &[1.0f32], [1])).is_device_lost(), "{mode}");
+        assert!(fails(x.neg().and_then(|y| y.to_vec::<f32>())).is_device_lost(), "{mode}");
+        assert!(fails(device.synchronize()).is_device_lost(), "{mode}");
+        works(&plain());
+        Ok(())
+    })
+}
+
+/// A device of 64 KiB that does not cut before it is asked to.
+fn small(mode: Mode) -> Device {
+    open(Config { mode, memory_limit: Some(64 << 10), first_window: 1000, window_limit: 1000, ..Config::default() })
+}
+
+#[test]
+fn memory_that_runs_out_comes_back() -> Result<()> {
+    for mode in Mode::ALL {
+        let device = small(mode);
+        let x = floats(&device, [4096]);
+        let kept = x.neg()?;
+        let half = kept.abs()?;
+        device.flush();
+        // 48 of 64 KiB are held, so a result of 32 is too much.
+        let wide = half.reshape([1, 4096])?;
+        let (attempt, line) = (wide.broadcast_to([2, 4096]).and_then(|wide| wide.exp()), line!());
+        let error = match attempt {
+            Ok(y) => {
+                device.flush();
+                let healthy = x.slice(&[0], &[2], &[1])?;
+                let error = fails(y.to_vec::<f32>());
+                assert!(fails(y.add(1.0)?.to_vec::<f32>()).is_same_as(&error), "{mode}: a dependant has the same cause");
+                assert_eq!(healthy.to_vec::<f32>()?, [0.0, 1.0], "{mode}");
+                error
+            }
+            Err(error) => error,
+        };
+        assert!(error.is_out_of_memory(), "{mode}: {error}");
+        let Origin::Caller(location) = error.origin() else { panic!("{mode}: {error:?}") };
+        assert_eq!((location.file(), location.line()), (file!(), line), "{mode}");
+        assert!(error.op().is_some() && !error.operands().is_empty(), "{mode}: {error}");
+        let text = error.to_string();
+        assert!(text.contains("32768 bytes requested, 49152 of 65536 bytes in use"), "{mode}: {text}");
+        drop((kept, half));
+        assert_eq!(wide.to_vec::<f32>()?[2], 2.0, "{mode}: an alias keeps the memory");
+        drop(wide);
+        let y = x.reshape([1, 4096])?.broadcast_to([2, 4096])?.neg()?;
+        assert_eq!(y.to_vec::<f32>()?[4097], -1.0, "{mode}: with memory given back it succeeds");
+        drop(y);
+        works(&device);
+    }
+    Ok(())
+}
+
+#[test]
+fn an_upload_without_room_is_an_error_at_its_line() -> Result<()> {
+    let device = small(Mode::Fused);
+    let x = floats(&device, [8192]);
+    let elements = [0.0f32; 8200];
+    let error = check!(Tensor::from_slice(&device, &elements, [8200]), expect![[""]]);
+    assert!(error.is_out_of_memory());
+    drop(x);
+    assert_eq!(Tensor::from_slice(&device, &elements, [8200])?.shape().elements(), 8200);
+    works(&device);
+    Ok(())
+}
+
+#[test]
+fn a_refused_buffer_fails_one_op_in_the_middle() -> Result<()> {
+    // Allocations: two uploads, then one result after another; the second result is refused.
+    let faults = Faults::none().fail_allocation(3);
+    let device = open(Config { mode: Mode::Strict, faults, ..Config::default() });
+    let (x, w) = (floats(&device, [3]), floats(&device, [3]));
+    let first = x.exp()?;
+    let (second, line) = (first.neg(), line!());
+    let second = second?;
+    let third = w.add(&w)?;
+    let error = fails(second.to_vec::<f32>());
+    assert!(error.is_out_of_memory());
+    check_at(&error, line, expect![[""]]);
+    assert_eq!(third.to_vec::<f32>()?, [0.0, 2.0, 4.0]);
+    assert_eq!(first.to_vec::<f32>()?[0], 1.0);
+    works(&device);
+    Ok(())
+}
+
+#[test]
+fn an_error_can_be_kept_shared_and_shown() {
+    fn is_error<T: std::error::Error + Send + Sync + Clone + 'static>() {}
+    is_error::<Error>();
+    let device = plain();
+    let error = fails(floats(&device, [2]).add(&floats(&device, [3])));
+    let copy = error.clone();
+    assert!(copy.is_same_as(&error));
+    assert!(format!("{error:?}").contains(&error.to_string()));
+    let other = fails(floats(&device, [2]).add(&floats(&device, [3])));
+    assert!(!other.is_same_as(&error));
+}
