@@ -8,9 +8,9 @@ use smallvec::SmallVec;
 use systole_fusion::ir::{Attrs, GatherDims, Opcode, Origin, Region};
 use systole_kernels::{Scalar, TensorType};
 
+use crate::bound;
 use crate::config::Mode;
 use crate::error::{Error, Result};
-use crate::executor;
 use crate::stream::StreamShared;
 use crate::tensor::Tensor;
 
@@ -27,14 +27,23 @@ pub(crate) fn record_checked(
     if let Attrs::Gather(dims) = &attrs {
         check_gather_indices(operands, dims, &origin)?;
     }
-    let results =
-        stream.recorder().lock().append(stream, Mode::Debug, op, operands, attrs, regions, types, origin.clone());
+    let results = stream.recorder().lock().append(
+        stream,
+        Mode::Debug,
+        op,
+        operands,
+        attrs,
+        regions,
+        types,
+        origin.clone(),
+    );
     for result in &results {
-        let outcome = result.value().outcome().expect("a mode that runs ops one by one settles each at once");
+        let outcome =
+            result.value().outcome().expect("a mode that runs ops one by one settles each at once");
         outcome
             .as_ref()
             .map_err(Error::clone)
-            .and_then(|buffer| buffer.ready().wait().map_err(|error| executor::blame(&error, &origin)))
+            .and_then(|buffer| buffer.ready().wait().map_err(|error| bound::blame(&error, &origin)))
             .inspect_err(|error| stream.mark_reported(error))?;
     }
     Ok(results)
@@ -57,7 +66,9 @@ fn check_gather_indices(operands: &[&Tensor], dims: &GatherDims, origin: &Origin
         let dimension = dims.start_index_map[component] as usize;
         let limit = operand.shape()[dimension] as i64 - dims.slice_sizes[dimension];
         if !(0.0..=limit as f64).contains(&index) {
-            let reason = format!("start index {index} (element {at} of the indices) is outside 0..={limit} of dimension {dimension}");
+            let reason = format!(
+                "start index {index} (element {at} of the indices) is outside 0..={limit} of dimension {dimension}"
+            );
             let types = operands.iter().map(|tensor| tensor.ty().clone()).collect();
             return Err(Error::check(Opcode::Gather, types, origin.clone(), reason));
         }

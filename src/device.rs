@@ -13,13 +13,10 @@ use systole_hal::sim::{Profile, SimConfig, SimDevice};
 use systole_hal::{BufferRef, Capabilities, DeviceRef, ExecutableRef, Validated};
 use systole_kernels::TensorType;
 
+use crate::bound::{self, BoundPlan};
 use crate::config::{Config, Mode};
 use crate::error::{Error, Result};
-use crate::executor::BoundPlan;
 use crate::report::{FlushReport, Stats};
-use crate::stream::StreamShared;
-use crate::tensor::Tensor;
-use crate::value::Value;
 
 /// A device. Clones are handles to the same one.
 #[derive(Clone)]
@@ -65,10 +62,9 @@ impl Device {
     #[track_caller]
     pub fn open(config: Config) -> Result<Self> {
         let origin = Origin::caller();
-        let profile: Profile = config
-            .profile
-            .parse()
-            .map_err(|error: systole_hal::HalError| Error::argument(origin.clone(), error.message()))?;
+        let profile: Profile = config.profile.parse().map_err(|error: systole_hal::HalError| {
+            Error::argument(origin.clone(), error.message())
+        })?;
         if config.threads == 0 {
             return Err(Error::argument(origin, "a device needs at least one thread"));
         }
@@ -81,7 +77,8 @@ impl Device {
             faults: config.faults.clone(),
             thread_name: String::from("systole-device"),
         };
-        let mut hal = SimDevice::open(sim).map_err(|error| Error::from_hal(&error, None, Vec::new(), origin))?;
+        let mut hal = SimDevice::open(sim)
+            .map_err(|error| Error::from_hal(&error, None, Vec::new(), origin))?;
         if config.validate {
             hal = Arc::new(Validated::new(hal));
         }
@@ -124,21 +121,6 @@ impl Device {
     /// Sets the mode for ops recorded from now on.
     pub fn set_mode(&self, mode: Mode) {
         self.0.mode.store(mode as u8, Ordering::Relaxed);
-    }
-
-    /// Submits what the calling thread's current stream has pending and waits until the device has done everything.
-    ///
-    /// # Errors
-    /// The first failure on that stream that nobody has read.
-    #[track_caller]
-    pub fn synchronize(&self) -> Result<()> {
-        crate::Stream::current(self).synchronize()
-    }
-
-    /// Submits what the calling thread's current stream has pending, without waiting.
-    #[track_caller]
-    pub fn flush(&self) {
-        crate::Stream::current(self).flush();
     }
 
     /// Totals since the device was opened.
@@ -221,24 +203,28 @@ impl DeviceInner {
 
     pub(crate) fn upload(
         &self,
-        stream: &Arc<StreamShared>,
         ty: &TensorType,
         bytes: &[u8],
         origin: &Origin,
-    ) -> Result<Tensor> {
-        let buffer =
-            self.hal.upload(ty, bytes).map_err(|error| Error::from_hal(&error, None, vec![ty.clone()], origin.clone()))?;
-        Ok(Tensor::from_value(Value::settled(ty.clone(), stream.clone(), Ok(buffer))))
+    ) -> Result<BufferRef> {
+        self.hal
+            .upload(ty, bytes)
+            .map_err(|error| Error::from_hal(&error, None, vec![ty.clone()], origin.clone()))
     }
 
     /// Waits for a value's buffer and copies it; a failure is blamed on the op that failed first.
-    pub(crate) fn download(&self, ty: &TensorType, buffer: &BufferRef, origin: &Origin) -> Result<Vec<u8>> {
+    pub(crate) fn download(
+        &self,
+        ty: &TensorType,
+        buffer: &BufferRef,
+        origin: &Origin,
+    ) -> Result<Vec<u8>> {
         let mut bytes = vec![0; ty.byte_len()];
-        self.hal.download(buffer, &mut bytes).map_err(|error| crate::executor::blame(&error, origin))?;
+        self.hal.download(buffer, &mut bytes).map_err(|error| bound::blame(&error, origin))?;
         Ok(bytes)
     }
 
     pub(crate) fn wait(&self, origin: &Origin) -> Result<()> {
-        self.hal.synchronize().map_err(|error| crate::executor::blame(&error, origin))
+        self.hal.synchronize().map_err(|error| bound::blame(&error, origin))
     }
 }

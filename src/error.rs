@@ -38,7 +38,13 @@ enum Kind {
 
 impl Error {
     fn new(kind: Kind, origin: Origin, reason: impl Into<String>) -> Self {
-        Error(Arc::new(Inner { kind, op: None, operands: Vec::new(), origin, reason: reason.into() }))
+        Error(Arc::new(Inner {
+            kind,
+            op: None,
+            operands: Vec::new(),
+            origin,
+            reason: reason.into(),
+        }))
     }
 
     pub(crate) fn from_type(error: &TypeError, origin: Origin) -> Self {
@@ -55,19 +61,45 @@ impl Error {
         Error::new(Kind::Argument, origin, reason)
     }
 
-    pub(crate) fn device_mismatch(op: Opcode, operands: Vec<TensorType>, origin: Origin, reason: String) -> Self {
-        Error(Arc::new(Inner { kind: Kind::DeviceMismatch, op: Some(op), operands, origin, reason }))
+    pub(crate) fn device_mismatch(
+        op: Opcode,
+        operands: Vec<TensorType>,
+        origin: Origin,
+        reason: String,
+    ) -> Self {
+        Error(Arc::new(Inner {
+            kind: Kind::DeviceMismatch,
+            op: Some(op),
+            operands,
+            origin,
+            reason,
+        }))
     }
 
-    pub(crate) fn unsupported(op: Option<Opcode>, operands: Vec<TensorType>, origin: Origin, reason: String) -> Self {
+    pub(crate) fn unsupported(
+        op: Option<Opcode>,
+        operands: Vec<TensorType>,
+        origin: Origin,
+        reason: String,
+    ) -> Self {
         Error(Arc::new(Inner { kind: Kind::Unsupported, op, operands, origin, reason }))
     }
 
-    pub(crate) fn check(op: Opcode, operands: Vec<TensorType>, origin: Origin, reason: String) -> Self {
+    pub(crate) fn check(
+        op: Opcode,
+        operands: Vec<TensorType>,
+        origin: Origin,
+        reason: String,
+    ) -> Self {
         Error(Arc::new(Inner { kind: Kind::Argument, op: Some(op), operands, origin, reason }))
     }
 
-    pub(crate) fn from_hal(error: &HalError, op: Option<Opcode>, operands: Vec<TensorType>, origin: Origin) -> Self {
+    pub(crate) fn from_hal(
+        error: &HalError,
+        op: Option<Opcode>,
+        operands: Vec<TensorType>,
+        origin: Origin,
+    ) -> Self {
         let kind = match error.kind() {
             ErrorKind::OutOfMemory => Kind::OutOfMemory,
             ErrorKind::Unsupported => Kind::Unsupported,

@@ -8,56 +8,23 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
-use systole_fusion::canonical::{PlanKey, canonicalize};
-use systole_fusion::ir::{NodeId, Opcode, Origin, Trace};
-use systole_fusion::lower::lower;
-use systole_fusion::plan::{self, Plan, PlanConfig, Slot, Step};
-use systole_hal::{Arg, ExecutableRef, HalError, Label, Launch};
-use systole_kernels::TensorType;
+use systole_fusion::canonical::canonicalize;
+use systole_fusion::ir::{Origin, Trace};
+use systole_fusion::plan::{self, Plan, Slot, Step};
+use systole_hal::{Arg, Launch};
 
-use crate::device::DeviceInner;
+use crate::bound::{self, BoundPlan};
 use crate::error::Error;
 use crate::recorder::Cut;
 use crate::report::{FlushReport, PlanSource};
 use crate::stream::StreamShared;
 use crate::value::{Outcome, Value};
 
-/// A plan with the device's executables for its launches.
-pub(crate) struct BoundPlan {
-    plan: Plan,
-    /// One per launch, in step order.
-    executables: Vec<ExecutableRef>,
-    /// Programs that were new to the device when this was bound.
-    new_programs: usize,
-}
-
-/// What a launch's label carries: enough to name the op and the line, should it fail. It holds copies, so that the
-/// recorder can fill the trace's storage again while the launch is still queued.
-struct Blame {
-    op: Opcode,
-    operands: SmallVec<[TensorType; 3]>,
-    origin: Origin,
-    plan: Arc<BoundPlan>,
-    launch: usize,
-}
-
-impl Blame {
-    fn new(trace: &Trace, plan: &Arc<BoundPlan>, launch: usize, output: NodeId) -> Self {
-        let node = trace.node(output);
-        Blame {
-            op: node.op,
-            operands: node.operands.iter().map(|&value| trace.ty(value).clone()).collect(),
-            origin: node.origin.clone(),
-            plan: plan.clone(),
-            launch,
-        }
-    }
-}
-
 /// Runs a cut trace; settles every output.
 pub(crate) fn run(stream: &Arc<StreamShared>, cut: Cut) {
     let device = stream.device();
-    let _span = tracing::debug_span!("flush", stream = stream.id(), sequence = cut.sequence).entered();
+    let _span =
+        tracing::debug_span!("flush", stream = stream.id(), sequence = cut.sequence).entered();
     let ops = cut.trace.nodes().len();
     device.totals.ops.fetch_add(ops as u64, Ordering::Relaxed);
     device.totals.cuts.fetch_add(1, Ordering::Relaxed);
@@ -90,16 +57,24 @@ fn submit(stream: &Arc<StreamShared>, cut: Cut, report: &mut FlushReport) {
     let donatable: SmallVec<[bool; 32]> = SmallVec::from_elem(true, inputs.len());
     let prepared = canonicalize(trace, &donatable).map_err(|unsupported| {
         let node = unsupported.node().map(|node| trace.node(node));
-        let operands = node.map_or(Vec::new(), |node| node.operands.iter().map(|&id| trace.ty(id).clone()).collect());
+        let operands = node.map_or(Vec::new(), |node| {
+            node.operands.iter().map(|&id| trace.ty(id).clone()).collect()
+        });
         let origin = node.map_or(Origin::Unknown, |node| node.origin.clone());
         Error::unsupported(node.map(|node| node.op), operands, origin, unsupported.to_string())
     });
     let prepared = prepared.and_then(|keyed| {
         report.key = keyed.key.hash64();
-        let bound = device.plans.get_or_try_build(&keyed.key, || bind(device, &keyed.key)).map_err(|error| {
-            let origin = trace.nodes().last().map_or(Origin::Unknown, |node| node.origin.clone());
-            blame(&error, &origin)
-        })?;
+        let bound = device
+            .plans
+            .get_or_try_build(&keyed.key, || {
+                BoundPlan::build(&keyed.key, device.hal(), &device.programs)
+            })
+            .map_err(|error| {
+                let origin =
+                    trace.nodes().last().map_or(Origin::Unknown, |node| node.origin.clone());
+                bound::blame(&error, &origin)
+            })?;
         Ok((keyed, bound))
     });
     let (keyed, (bound, built)) = match prepared {
@@ -110,11 +85,13 @@ fn submit(stream: &Arc<StreamShared>, cut: Cut, report: &mut FlushReport) {
             return;
         }
     };
-    report.plan = if built { PlanSource::Built { programs: bound.new_programs } } else { PlanSource::Cached };
+    report.plan =
+        if built { PlanSource::Built { programs: bound.new_programs } } else { PlanSource::Cached };
     report.launches = bound.executables.len();
     report.bytes_moved = bound.plan.bytes_moved(&keyed.params);
     report.peak_bytes = bound.plan.peak_bytes(&keyed.params);
-    let mut submission = Submission { stream, trace, bound: &bound, slots: Slots::new(&bound.plan, inputs) };
+    let mut submission =
+        Submission { stream, trace, bound: &bound, slots: Slots::new(&bound.plan, inputs) };
     let mut launches = 0;
     for step in bound.plan.steps() {
         match step {
@@ -133,23 +110,6 @@ fn submit(stream: &Arc<StreamShared>, cut: Cut, report: &mut FlushReport) {
     }
 }
 
-/// Builds the plan for a key and compiles what the device does not have yet.
-fn bind(device: &DeviceInner, key: &PlanKey) -> Result<BoundPlan, HalError> {
-    let _span = tracing::debug_span!("build", key = key.hash64()).entered();
-    let plan = Plan::build(key, &PlanConfig::default());
-    let mut new_programs = 0;
-    let executables = plan
-        .launches()
-        .map(|launch| {
-            let compile = || device.hal().compile(lower(&launch.group));
-            let (executable, built) = device.programs.get_or_try_build(&launch.group, compile)?;
-            new_programs += usize::from(built);
-            Ok(ExecutableRef::clone(&executable))
-        })
-        .collect::<Result<_, HalError>>()?;
-    Ok(BoundPlan { plan, executables, new_programs })
-}
-
 /// A plan under way.
 struct Submission<'a> {
     stream: &'a StreamShared,
@@ -162,16 +122,20 @@ impl Submission<'_> {
     /// Submits launch number `at` of the plan; a failure poisons its outputs.
     fn launch(&mut self, at: usize, launch: &plan::Launch, params: &[i64], scalars: &[u64]) {
         let results = self.slots.args(launch).and_then(|args| {
-            let params: SmallVec<[i64; 16]> = launch.params.iter().map(|&param| params[usize::from(param)]).collect();
-            let scalars: SmallVec<[u64; 8]> = launch.scalars.iter().map(|&scalar| scalars[usize::from(scalar)]).collect();
+            let params: SmallVec<[i64; 16]> =
+                launch.params.iter().map(|&param| params[usize::from(param)]).collect();
+            let scalars: SmallVec<[u64; 8]> =
+                launch.scalars.iter().map(|&scalar| scalars[usize::from(scalar)]).collect();
             let output = *launch.output_nodes.first().expect("a launch computes something");
-            let label = Label::new(Arc::new(Blame::new(self.trace, self.bound, at, output)));
+            let label = bound::label(self.trace, self.bound, at, output);
             let arguments = Launch { params: &params, scalars: &scalars, args, label };
-            self.stream.device().hal().execute(&self.bound.executables[at], arguments).map_err(|error| {
-                let error = blame(&error, &Origin::Unknown);
-                self.stream.note_failure(&error);
-                error
-            })
+            self.stream.device().hal().execute(&self.bound.executables[at], arguments).map_err(
+                |error| {
+                    let error = bound::blame(&error, &Origin::Unknown);
+                    self.stream.note_failure(&error);
+                    error
+                },
+            )
         });
         match results {
             Ok(execution) => {
@@ -179,7 +143,9 @@ impl Submission<'_> {
                     self.slots.set(slot, Ok(buffer));
                 }
             }
-            Err(error) => launch.outputs.iter().for_each(|&slot| self.slots.set(slot, Err(error.clone()))),
+            Err(error) => {
+                launch.outputs.iter().for_each(|&slot| self.slots.set(slot, Err(error.clone())))
+            }
         }
         self.slots.clear(&launch.dead);
     }
@@ -218,9 +184,16 @@ impl Slots {
             if !input.last_use {
                 return self.outcome(input.slot).map(Arg::Borrowed);
             }
-            let outcome = self.0[input.slot.index()].take().expect("a slot is taken at its last use only");
+            let outcome =
+                self.0[input.slot.index()].take().expect("a slot is taken at its last use only");
             // What a tensor, another slot or another trace still holds can be read again, so it is only lent.
-            outcome.map(|buffer| if Arc::strong_count(&buffer) == 1 { Arg::Donated(buffer) } else { Arg::Borrowed(buffer) })
+            outcome.map(|buffer| {
+                if Arc::strong_count(&buffer) == 1 {
+                    Arg::Donated(buffer)
+                } else {
+                    Arg::Borrowed(buffer)
+                }
+            })
         };
         launch.inputs.iter().map(argument).collect()
     }
@@ -237,21 +210,3 @@ fn take_input(value: Arc<Value>) -> Option<Outcome> {
         Err(shared) => shared.outcome().cloned(),
     }
 }
-
-/// The user's error for a device error: the op and line of the launch that failed first, where its label tells, and
-/// `fallback` otherwise.
-pub(crate) fn blame(error: &HalError, fallback: &Origin) -> Error {
-    match error.label().downcast::<Blame>() {
-        Some(blame) => {
-            let launch = blame.plan.plan.launches().nth(blame.launch).expect("the label was made for this launch");
-            let error = if launch.nodes.len() > 1 {
-                HalError::new(error.kind(), format!("{}, in the fused program {}", error.message(), launch.name))
-            } else {
-                error.clone()
-            };
-            Error::from_hal(&error, Some(blame.op), blame.operands.to_vec(), blame.origin.clone())
-        }
-        None => Error::from_hal(error, None, Vec::new(), fallback.clone()),
-    }
-}
-

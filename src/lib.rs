@@ -24,6 +24,7 @@
 //! The crates below: [`fusion`] (IR, keys, planning), [`hal`] (the device contract and the simulator), [`kernels`]
 //! (numerics and tile programs). ARCHITECTURE.md draws the whole.
 
+mod bound;
 mod config;
 mod debug;
 mod device;

@@ -59,7 +59,10 @@ impl Recorder {
     }
 
     /// Appends an op whose result types are known to fit, and cuts where a bound is met.
-    #[expect(clippy::too_many_arguments, reason = "a node has these parts; a struct for one call would only rename them")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a node has these parts; a struct for one call would only rename them"
+    )]
     pub(crate) fn append(
         &mut self,
         stream: &Arc<StreamShared>,
@@ -106,7 +109,10 @@ impl Recorder {
             value.position(self.epoch)
         } else {
             // Inputs from other streams are few; their own position belongs to their own stream.
-            self.inputs.iter().position(|input| Arc::ptr_eq(input, value)).map(|at| self.trace.inputs()[at])
+            self.inputs
+                .iter()
+                .position(|input| Arc::ptr_eq(input, value))
+                .map(|at| self.trace.inputs()[at])
         };
         known.unwrap_or_else(|| {
             let id = self.trace.input(value.ty().clone());
@@ -140,7 +146,13 @@ impl Recorder {
         self.bytes = 0;
         executor::run(
             stream,
-            Cut { trace: &self.trace, inputs: &mut self.inputs, outputs: &self.outputs, reason, sequence },
+            Cut {
+                trace: &self.trace,
+                inputs: &mut self.inputs,
+                outputs: &self.outputs,
+                reason,
+                sequence,
+            },
         );
         self.trace.clear();
         self.inputs.clear();

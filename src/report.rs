@@ -37,7 +37,9 @@ impl fmt::Display for CutReason {
             CutReason::Flush(origin) => write!(f, "flushed at {origin}"),
             CutReason::Ops(ops) => write!(f, "the trace reached its bound of {ops} ops"),
             CutReason::Bytes(bytes) => write!(f, "the trace's values came to {bytes} bytes"),
-            CutReason::UsedBy(origin) => write!(f, "another stream used a pending value at {origin}"),
+            CutReason::UsedBy(origin) => {
+                write!(f, "another stream used a pending value at {origin}")
+            }
             CutReason::Closed => f.write_str("the stream was dropped"),
         }
     }

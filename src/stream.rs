@@ -73,7 +73,9 @@ impl Stream {
         impl Drop for Leave {
             fn drop(&mut self) {
                 CURRENT.with_borrow_mut(|current| {
-                    if let Some(at) = current.iter().rposition(|stream| stream.shared().device.id() == self.0) {
+                    if let Some(at) =
+                        current.iter().rposition(|stream| stream.shared().device.id() == self.0)
+                    {
                         current.remove(at);
                     }
                 });
@@ -125,6 +127,23 @@ impl Stream {
 
     pub(crate) fn shared(&self) -> &Arc<StreamShared> {
         &self.0.0
+    }
+}
+
+impl Device {
+    /// [`Stream::synchronize`] of the calling thread's current stream.
+    ///
+    /// # Errors
+    /// The first failure on that stream that nobody has read.
+    #[track_caller]
+    pub fn synchronize(&self) -> Result<()> {
+        Stream::current(self).synchronize()
+    }
+
+    /// [`Stream::flush`] of the calling thread's current stream.
+    #[track_caller]
+    pub fn flush(&self) {
+        Stream::current(self).flush();
     }
 }
 
@@ -216,7 +235,9 @@ pub(crate) fn thread_id() -> u64 {
 /// Calls `body` with the thread's current stream on `device`, making one where there is none.
 pub(crate) fn current<R>(device: &Arc<DeviceInner>, body: impl FnOnce(&Stream) -> R) -> R {
     let found = CURRENT.with_borrow_mut(|current| {
-        if let Some(stream) = current.iter().rev().find(|stream| Arc::ptr_eq(&stream.shared().device, device)) {
+        if let Some(stream) =
+            current.iter().rev().find(|stream| Arc::ptr_eq(&stream.shared().device, device))
+        {
             return stream.clone();
         }
         let stream = Stream(Arc::new(Handle(StreamShared::new(device.clone()))));

@@ -9,7 +9,7 @@ use systole_kernels::{DType, Element, Scalar, Shape, TensorType};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::report::CutReason;
-use crate::stream;
+use crate::stream::{self, StreamShared};
 use crate::value::{Value, drop_handle};
 
 /// A tensor: an immutable value on a device, which may still be pending. Cloning copies the handle, not the elements.
@@ -34,7 +34,11 @@ impl Tensor {
     /// # Errors
     /// The number of elements is not that of the shape, or the device is out of memory.
     #[track_caller]
-    pub fn from_slice<T: Element>(device: &Device, elements: &[T], shape: impl Into<Shape>) -> Result<Self> {
+    pub fn from_slice<T: Element>(
+        device: &Device,
+        elements: &[T],
+        shape: impl Into<Shape>,
+    ) -> Result<Self> {
         Tensor::from_bytes(device, T::DTYPE, bytemuck::cast_slice(elements), shape)
     }
 
@@ -43,19 +47,46 @@ impl Tensor {
     /// # Errors
     /// The number of bytes is not that of the type, a bool is neither 0 nor 1, or the device is out of memory.
     #[track_caller]
-    pub fn from_bytes(device: &Device, dtype: DType, bytes: &[u8], shape: impl Into<Shape>) -> Result<Self> {
+    pub fn from_bytes(
+        device: &Device,
+        dtype: DType,
+        bytes: &[u8],
+        shape: impl Into<Shape>,
+    ) -> Result<Self> {
         let origin = Origin::caller();
         let ty = TensorType::new(dtype, shape);
         if ty.checked_byte_len() != Some(bytes.len()) {
             let elements = bytes.len() / dtype.size();
-            return Err(Error::argument(origin, format!("{elements} elements of {dtype} do not fill shape {}", ty.shape)));
+            return Err(Error::argument(
+                origin,
+                format!("{elements} elements of {dtype} do not fill shape {}", ty.shape),
+            ));
         }
         if dtype == DType::Bool
             && let Some(at) = bytes.iter().position(|&byte| byte > 1)
         {
-            return Err(Error::argument(origin, format!("byte {at} of a bool tensor is {}, not 0 or 1", bytes[at])));
+            return Err(Error::argument(
+                origin,
+                format!("byte {at} of a bool tensor is {}, not 0 or 1", bytes[at]),
+            ));
         }
-        stream::current(device.inner(), |stream| device.inner().upload(stream.shared(), &ty, bytes, &origin))
+        Tensor::upload(
+            stream::current(device.inner(), |stream| stream.shared().clone()),
+            &ty,
+            bytes,
+            &origin,
+        )
+    }
+
+    /// A tensor at home in `stream`, with elements that fill its type.
+    pub(crate) fn upload(
+        stream: Arc<StreamShared>,
+        ty: &TensorType,
+        bytes: &[u8],
+        origin: &Origin,
+    ) -> Result<Self> {
+        let buffer = stream.device().upload(ty, bytes, origin)?;
+        Ok(Tensor::from_value(Value::settled(ty.clone(), stream, Ok(buffer))))
     }
 
     /// Type.
@@ -123,7 +154,10 @@ impl Tensor {
     pub fn item<T: Element>(&self) -> Result<T> {
         let origin = Origin::caller();
         if self.shape().elements() != 1 {
-            return Err(Error::argument(origin, format!("item of a tensor of shape {}", self.shape())));
+            return Err(Error::argument(
+                origin,
+                format!("item of a tensor of shape {}", self.shape()),
+            ));
         }
         Ok(self.to_vec::<T>()?.remove(0))
     }
@@ -133,7 +167,8 @@ impl Tensor {
         if self.value.outcome().is_none() {
             stream.cut(CutReason::Read(origin.clone()));
         }
-        let outcome = self.value.outcome().expect("a cut settles every value of its trace that has a handle");
+        let outcome =
+            self.value.outcome().expect("a cut settles every value of its trace that has a handle");
         outcome
             .as_ref()
             .map_err(Error::clone)

@@ -98,13 +98,18 @@ pub struct Ticket<'a, V, K: Clone + Eq + Hash> {
     finished: bool,
 }
 
-/// A value rebuilt on a hit differs from the cached one: the key misses something that the build depends on.
+/// Why [`PlanCache::get_or_try_build_checked`] has no value.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Mismatch<V> {
-    /// The cached value.
-    pub cached: Arc<V>,
-    /// The value built now.
-    pub rebuilt: V,
+pub enum CheckError<V, E> {
+    /// The build failed.
+    Build(E),
+    /// A value rebuilt on a hit differs from the cached one: the key misses something that the build depends on.
+    Mismatch {
+        /// The cached value.
+        cached: Arc<V>,
+        /// The value built now.
+        rebuilt: V,
+    },
 }
 
 impl<V, K: Clone + Eq + Hash> PlanCache<V, K> {
@@ -175,27 +180,23 @@ impl<V, K: Clone + Eq + Hash> PlanCache<V, K> {
     /// [`get_or_try_build`](Self::get_or_try_build) that distrusts its keys: on a hit it builds again and compares.
     ///
     /// # Errors
-    /// The inner result is the build's; the outer one reports a cached value that differs from the rebuilt one.
+    /// The build failed, or the cached value differs from the rebuilt one.
     pub fn get_or_try_build_checked<E>(
         &self,
         key: &K,
         build: impl Fn() -> Result<V, E>,
-    ) -> Result<Result<(Arc<V>, bool), E>, Mismatch<V>>
+    ) -> Result<(Arc<V>, bool), CheckError<V, E>>
     where
         V: PartialEq,
     {
-        let (value, built) = match self.get_or_try_build(key, &build) {
-            Ok(found) => found,
-            Err(error) => return Ok(Err(error)),
-        };
-        if built {
-            return Ok(Ok((value, built)));
+        let (value, built) = self.get_or_try_build(key, &build).map_err(CheckError::Build)?;
+        if !built {
+            let rebuilt = build().map_err(CheckError::Build)?;
+            if *value != rebuilt {
+                return Err(CheckError::Mismatch { cached: value, rebuilt });
+            }
         }
-        match build() {
-            Ok(rebuilt) if *value == rebuilt => Ok(Ok((value, built))),
-            Ok(rebuilt) => Err(Mismatch { cached: value, rebuilt }),
-            Err(error) => Ok(Err(error)),
-        }
+        Ok((value, built))
     }
 
     /// Totals.

@@ -1,12 +1,13 @@
 //! May these nodes be one program?
 //!
-//! [`analyse`] takes a candidate set and answers with the [`Space`] that it computes over, or with a [`Refusal`].
+//! `analyse` takes a candidate set and answers with the space that it computes over ([`GroupSpace`], once the axes have
+//! their final order), or with a [`Refusal`].
 //! It is pure, knows nothing of profit, and is the one authority: partitioning asks it about every join, and lowering
 //! takes its answer as the program's index space.
 //!
 //! **How.** Every dimension (of extent other than 1) of every member's value is a variable. Ops equate variables:
 //! elementwise ops those of operands and result, reductions the kept ones, views through the paths of
-//! [`access`](crate::access). The classes of equal variables are the candidates for axes. One member, the *anchor*
+//! `access`. The classes of equal variables are the candidates for axes. One member, the *anchor*
 //! (the dot, else the first reduction's operand, else the value with most dimensions), gives the axes; classes that
 //! are not among its own are independent of it, so any axis of the same extent will do for them, and the choice prefers
 //! the position that a value of the same shape has. What then still lies outside, or visits one axis twice, has no

@@ -56,7 +56,7 @@ pub struct SlotUse {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
     /// Run a group.
-    Launch(Launch),
+    Launch(Box<Launch>),
     /// `to` is the buffer of `from` under another shape.
     Alias {
         /// The slot that exists.
@@ -65,7 +65,7 @@ pub enum Step {
         to: Slot,
         /// The `reshape`.
         node: NodeId,
-        /// Slots whose values nobody reads after this step.
+        /// As [`Launch::dead`].
         dead: Vec<Slot>,
     },
 }
@@ -89,7 +89,10 @@ pub struct Launch {
     pub nodes: Vec<NodeId>,
     /// For each output the node that computes it.
     pub output_nodes: Vec<NodeId>,
-    /// Slots whose values nobody reads after this launch, aliases included: their handles can be dropped.
+    /// For each argument a tensor with as many elements as the launch reads of it, at most all: of a slice, its own.
+    pub reads: Vec<BufferType>,
+    /// Slots that no later step reads, and that no output is: their handles can be dropped. A buffer with several slots
+    /// lives as long as one of them.
     pub dead: Vec<Slot>,
 }
 
@@ -133,7 +136,7 @@ impl Plan {
     /// The launches, in order.
     pub fn launches(&self) -> impl Iterator<Item = &Launch> {
         self.steps.iter().filter_map(|step| match step {
-            Step::Launch(launch) => Some(launch),
+            Step::Launch(launch) => Some(&**launch),
             Step::Alias { .. } => None,
         })
     }
@@ -174,7 +177,8 @@ impl Plan {
         lifetimes::peak_bytes(self, params)
     }
 
-    /// Bytes of the distinct buffers that each launch reads plus those it writes, summed over launches.
+    /// Bytes that each launch reads plus those it writes, summed over launches. What a launch reads several times counts
+    /// once; of a buffer that it sees only a slice of, or gathers from, only so much counts.
     pub fn bytes_moved(&self, params: &[i64]) -> u64 {
         lifetimes::bytes_moved(self, params)
     }

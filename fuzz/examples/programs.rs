@@ -29,7 +29,7 @@ const USAGE: &str = "usage: programs [--programs N] [--seed FIRST] [--workers N]
   --print         print the program of the first seed, and check nothing
 ";
 
-/// Where the first panic happened.
+/// The first panic and its place.
 static PANICKED: Mutex<Option<String>> = Mutex::new(None);
 
 struct Options {
@@ -106,6 +106,7 @@ impl Campaign {
     }
 
     fn work(&self, worker: usize) -> Coverage {
+        let _done = Done { campaign: self, worker };
         let mut coverage = Coverage::default();
         let mut devices = Devices::new();
         while !self.stop.load(Ordering::Relaxed) {
@@ -135,7 +136,6 @@ impl Campaign {
             }
             self.done.fetch_add(1, Ordering::Relaxed);
         }
-        self.at[worker].store(u64::MAX, Ordering::Relaxed);
         coverage
     }
 
@@ -167,17 +167,27 @@ impl Campaign {
     }
 }
 
+/// Tells that a worker has ended, be it by a panic of the generator.
+struct Done<'a> {
+    campaign: &'a Campaign,
+    worker: usize,
+}
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.campaign.at[self.worker].store(u64::MAX, Ordering::Relaxed);
+    }
+}
+
 fn replay(program: &Program) -> Result<Coverage, Box<Mismatch>> {
     check(program, &Setup::all(), &Devices::new()).map_err(cut_down)
 }
 
 fn main() -> ExitCode {
     let mut out = String::new();
-    // A panic under check is a result, told with the program; its place is all that is missing there.
+    // A panic under check is a result, told with the program; what is missing there is its place.
     std::panic::set_hook(Box::new(|panic| {
-        if let Some(place) = panic.location() {
-            PANICKED.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(place.to_string());
-        }
+        PANICKED.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(panic.to_string());
     }));
     let success = match options() {
         Err(error) => {
@@ -217,12 +227,17 @@ fn run(options: Options, out: &mut String) -> bool {
     };
     let start = Instant::now();
     let mut coverage = Coverage::default();
+    let mut broken = false;
     std::thread::scope(|scope| {
         let campaign = &campaign;
         let working: Vec<_> = (0..workers).map(|worker| scope.spawn(move || campaign.work(worker))).collect();
         campaign.watch();
         for worker in working {
-            coverage += &worker.join().expect("a worker catches what it runs");
+            match worker.join() {
+                Ok(compared) => coverage += &compared,
+                // What panicked was the generator or the oracle: no program is to blame.
+                Err(_) => broken = true,
+            }
         }
     });
     let found = campaign.found.into_inner().expect("no worker panics");
@@ -246,9 +261,10 @@ fn run(options: Options, out: &mut String) -> bool {
             };
         }
     }
-    if let Some(place) = &*PANICKED.lock().unwrap_or_else(std::sync::PoisonError::into_inner) {
-        let _ = writeln!(out, "the first panic was at {place}");
+    if let Some(panic) = &*PANICKED.lock().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        let _ = writeln!(out, "the first panic: {panic}");
     }
-    let _ = writeln!(out, "{}", if found.is_empty() { "no mismatch" } else { "MISMATCH" });
-    found.is_empty()
+    let success = found.is_empty() && !broken;
+    let _ = writeln!(out, "{}", if success { "no mismatch" } else { "FAILED" });
+    success
 }

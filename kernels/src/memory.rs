@@ -3,11 +3,11 @@
 //! This is the crate's one module with `unsafe` outside [`simd`](crate::simd); its API is safe. Three things live here:
 //!
 //! - [`Block`]: an aligned, always initialised buffer whose allocation can fail without ending the process.
-//! - `Outputs`, `Unit`, `Window`: a launch's outputs, cut into units of work. A thread *claims* a unit and gets windows
-//!   through which it alone can reach that unit's part of each output. Three facts make this sound: the map from index
-//!   space to output elements is checked to be injective when `Outputs` is made, units are disjoint boxes of the index
-//!   space, and an atomic counter gives each unit out once. Nothing rests on the program, its planner or the thread
-//!   pool being right. Rejected: slices handed out by offset, whose disjointness only the caller could know, and
+//! - `Partition`, `Outputs`, `Window`: outputs cut into units of work. A thread *claims* a unit and gets windows through
+//!   which it alone can reach that unit's part of each output. Three facts make this sound: the map from index space to
+//!   output elements is checked to be one to one when a `Partition` is made, units are disjoint boxes of the index space,
+//!   and an atomic counter gives each unit out once. Nothing rests on the program, its planner or the thread pool being
+//!   right. Rejected: slices handed out by offset, whose disjointness only the caller could know, and
 //!   splitting outputs into byte intervals, which column blocks and transposed stores do not have.
 //! - `lend`: a borrowed closure that long-lived threads may call until `lend` returns, which a thread pool needs and safe
 //!   Rust cannot say.
@@ -211,7 +211,11 @@ impl Grid {
         let (n, col) = (n / self.col_units(), n % self.col_units());
         let (outer, row) = (n / self.row_units(), n % self.row_units());
         let part = |at: usize, size: usize, len: usize| at * size..((at + 1) * size).min(len);
-        Unit { outer, rows: part(row, self.unit_rows, self.rows.len()), cols: part(col, self.unit_cols, self.cols.len()) }
+        Unit {
+            outer,
+            rows: part(row, self.unit_rows, self.rows.len()),
+            cols: part(col, self.unit_cols, self.cols.len()),
+        }
     }
 }
 
@@ -237,48 +241,85 @@ pub(crate) struct BadFootprint {
     pub(crate) output: usize,
 }
 
-struct Target<'a> {
-    data: NonNull<u8>,
-    footprint: &'a Footprint,
+/// A grid with the footprints of outputs, each checked to map the index space onto its output one to one, apart from
+/// groups of axes along which it does not move at all: those are written at index 0 only.
+#[derive(Debug)]
+pub(crate) struct Partition {
+    grid: Grid,
+    units: usize,
+    targets: SmallVec<[Target; 2]>,
+}
+
+#[derive(Debug)]
+struct Target {
+    footprint: Footprint,
+    /// Bytes of the output.
+    len: usize,
     /// Whether it moves along the outer axes, the rows and the columns.
     moves: [bool; 3],
 }
 
+impl Partition {
+    /// Checks the footprints, each given with the bytes of its output.
+    pub(crate) fn new(
+        grid: Grid,
+        footprints: impl IntoIterator<Item = (Footprint, usize)>,
+    ) -> Result<Self, BadFootprint> {
+        let mut targets = SmallVec::new();
+        for (output, (footprint, len)) in footprints.into_iter().enumerate() {
+            let moves = bijection(&grid, &footprint, len).ok_or(BadFootprint { output })?;
+            targets.push(Target { footprint, len, moves });
+        }
+        Ok(Partition { units: grid.units(), grid, targets })
+    }
+
+    /// The index space.
+    #[inline(always)]
+    pub(crate) fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    /// Number of units.
+    pub(crate) fn units(&self) -> usize {
+        self.units
+    }
+}
+
 /// The outputs of a launch, given out unit by unit.
 pub(crate) struct Outputs<'a> {
-    grid: &'a Grid,
-    targets: SmallVec<[Target<'a>; 4]>,
+    partition: &'a Partition,
+    /// First byte of each.
+    data: SmallVec<[NonNull<u8>; 4]>,
     next: AtomicUsize,
     _blocks: PhantomData<&'a mut [Block]>,
 }
 
-// SAFETY: the pointers are only used through windows, which reach disjoint elements (see `claim`).
+// SAFETY: the pointers are only used through windows, which reach disjoint elements (see `Window`).
 unsafe impl Sync for Outputs<'_> {}
 
 /// One window per output; `None` where another unit writes what the output has of this one.
 pub(crate) type Windows<'a> = SmallVec<[Option<Window<'a>>; 4]>;
 
 impl<'a> Outputs<'a> {
-    /// Checks that each footprint maps the index space onto its block one to one, apart from groups of axes along which
-    /// it does not move at all: those are written at index 0 only.
+    /// The outputs of `partition`, which have the sizes that it was made for.
     pub(crate) fn new(
-        grid: &'a Grid,
+        partition: &'a Partition,
         blocks: &'a mut [&mut Block],
-        footprints: &'a [Footprint],
     ) -> Result<Self, BadFootprint> {
-        assert_eq!(blocks.len(), footprints.len(), "every output has one footprint");
-        let mut targets = SmallVec::new();
-        for (output, (block, footprint)) in blocks.iter_mut().zip(footprints).enumerate() {
-            let moves = bijection(grid, footprint, block.len()).ok_or(BadFootprint { output })?;
-            targets.push(Target { data: block.data, footprint, moves });
+        assert_eq!(blocks.len(), partition.targets.len(), "every output has one footprint");
+        for (output, (block, target)) in blocks.iter().zip(&partition.targets).enumerate() {
+            if block.len() != target.len {
+                return Err(BadFootprint { output });
+            }
         }
-        Ok(Outputs { grid, targets, next: AtomicUsize::new(0), _blocks: PhantomData })
+        let data = blocks.iter_mut().map(|block| block.data).collect();
+        Ok(Outputs { partition, data, next: AtomicUsize::new(0), _blocks: PhantomData })
     }
 
     /// The next unit that nobody has claimed, and exclusive access to its part of the outputs.
     pub(crate) fn claim(&self) -> Option<(Unit, Windows<'_>)> {
         // Stops counting at the end, so that repeated calls cannot wrap around and give a unit out twice.
-        let units = self.grid.units();
+        let units = self.partition.units;
         if self.next.load(Ordering::Relaxed) >= units {
             return None;
         }
@@ -286,13 +327,17 @@ impl<'a> Outputs<'a> {
         if n >= units {
             return None;
         }
-        let unit = self.grid.unit(n);
-        let windows = self.targets.iter().map(|target| self.window(target, &unit)).collect();
+        let unit = self.partition.grid.unit(n);
+        let mut windows = SmallVec::new();
+        for (target, &data) in self.partition.targets.iter().zip(&self.data) {
+            windows.push(self.window(target, data, &unit));
+        }
         Some((unit, windows))
     }
 
-    fn window(&self, target: &Target<'a>, unit: &Unit) -> Option<Window<'_>> {
-        let &Target { data, footprint, moves: [moves_outer, moves_rows, moves_cols] } = target;
+    fn window(&self, target: &'a Target, data: NonNull<u8>, unit: &Unit) -> Option<Window<'_>> {
+        let Target { footprint, moves: [moves_outer, moves_rows, moves_cols], .. } = target;
+        let grid = &self.partition.grid;
         let part = |moves: bool, range: &Range<usize>| match (moves, range.start) {
             (true, _) => Some(range.clone()),
             (false, 0) => Some(0..1),
@@ -304,13 +349,13 @@ impl<'a> Outputs<'a> {
         Some(Window {
             data,
             size: footprint.size,
-            base: footprint.base + self.grid.outer.offset(&footprint.outer, unit.outer),
-            rows: &self.grid.rows,
+            base: footprint.base + grid.outer.offset(&footprint.outer, unit.outer),
+            rows: &grid.rows,
             row_strides: &footprint.rows,
-            cols: &self.grid.cols,
+            cols: &grid.cols,
             col_strides: &footprint.cols,
-            row_range: part(moves_rows, &unit.rows)?,
-            col_range: part(moves_cols, &unit.cols)?,
+            row_range: part(*moves_rows, &unit.rows)?,
+            col_range: part(*moves_cols, &unit.cols)?,
             _exclusive: PhantomData,
         })
     }
@@ -319,7 +364,11 @@ impl<'a> Outputs<'a> {
 /// Whether each element of a buffer of `bytes` bytes is hit exactly once; if so, which groups of axes the footprint
 /// moves along.
 fn bijection(grid: &Grid, footprint: &Footprint, bytes: usize) -> Option<[bool; 3]> {
-    let groups = [(&grid.outer, &footprint.outer), (&grid.rows, &footprint.rows), (&grid.cols, &footprint.cols)];
+    let groups = [
+        (&grid.outer, &footprint.outer),
+        (&grid.rows, &footprint.rows),
+        (&grid.cols, &footprint.cols),
+    ];
     let mut axes = SmallVec::<[(usize, i64); 8]>::new();
     let mut moves = [false; 3];
     for (moves, (group, strides)) in moves.iter_mut().zip(groups) {
@@ -328,10 +377,18 @@ fn bijection(grid: &Grid, footprint: &Footprint, bytes: usize) -> Option<[bool; 
         }
         if !group.fixes(strides) {
             *moves = true;
-            axes.extend(group.extents().iter().copied().zip(strides.iter().copied()).filter(|&(extent, _)| extent != 1));
+            axes.extend(
+                group
+                    .extents()
+                    .iter()
+                    .copied()
+                    .zip(strides.iter().copied())
+                    .filter(|&(extent, _)| extent != 1),
+            );
         }
     }
-    let elements = axes.iter().try_fold(1usize, |product, &(extent, _)| product.checked_mul(extent))?;
+    let elements =
+        axes.iter().try_fold(1usize, |product, &(extent, _)| product.checked_mul(extent))?;
     if elements.checked_mul(footprint.size)? != bytes {
         return None;
     }
@@ -401,9 +458,11 @@ impl Window<'_> {
         if height == 0 || width == 0 {
             return Some((0, 0));
         }
-        let along_cols = width == 1 || (self.cols.inner_stride(self.col_strides) == 1 && self.cols.is_one_run(cols));
-        let along_rows =
-            height == 1 || (self.rows.inner_stride(self.row_strides) == width as i64 && self.rows.is_one_run(rows));
+        let along_cols = width == 1
+            || (self.cols.inner_stride(self.col_strides) == 1 && self.cols.is_one_run(cols));
+        let along_rows = height == 1
+            || (self.rows.inner_stride(self.row_strides) == width as i64
+                && self.rows.is_one_run(rows));
         (along_cols && along_rows).then(|| {
             let offset = self.offset(rows.start) + self.cols.offset(self.col_strides, cols.start);
             (offset as usize * self.size, height * width * self.size)
@@ -432,7 +491,11 @@ impl Window<'_> {
 
     /// The box as one slice, where its elements lie one after another, row by row.
     #[inline(always)]
-    pub(crate) fn dense_mut(&mut self, rows: Range<usize>, cols: Range<usize>) -> Option<&mut [u8]> {
+    pub(crate) fn dense_mut(
+        &mut self,
+        rows: Range<usize>,
+        cols: Range<usize>,
+    ) -> Option<&mut [u8]> {
         let (offset, len) = self.dense_span(&rows, &cols)?;
         // SAFETY: as in `dense`, and `self` is borrowed exclusively.
         Some(unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr().add(offset), len) })
@@ -462,7 +525,9 @@ impl Window<'_> {
                 let offset = (start + offset) as usize * size;
                 if stride == 1 || len == 1 {
                     // SAFETY: see above; `len` neighbours in the box, and `self` is borrowed exclusively.
-                    let run = unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr().add(offset), len * size) };
+                    let run = unsafe {
+                        std::slice::from_raw_parts_mut(self.data.as_ptr().add(offset), len * size)
+                    };
                     match source {
                         Source::Slice(bytes) => run.copy_from_slice(bytes),
                         Source::Splat(bits) => crate::machine::movement::fill(run, size, bits),
@@ -471,17 +536,31 @@ impl Window<'_> {
                     for k in 0..len {
                         // SAFETY: see above; each is an aligned element in the box.
                         unsafe {
-                            let element = self.data.as_ptr().add(offset).offset(k as isize * stride as isize * size as isize);
+                            let element = self
+                                .data
+                                .as_ptr()
+                                .add(offset)
+                                .offset(k as isize * stride as isize * size as isize);
                             match (size, source) {
                                 (1, Source::Slice(bytes)) => element.write(bytes[k]),
                                 (4, Source::Slice(bytes)) => {
-                                    element.cast::<[u8; 4]>().write(bytes[k * 4..][..4].try_into().expect("four bytes"));
+                                    element
+                                        .cast::<[u8; 4]>()
+                                        .write(bytes[k * 4..][..4].try_into().expect("four bytes"));
                                 }
                                 (_, Source::Slice(bytes)) => {
-                                    std::ptr::copy_nonoverlapping(bytes[k * size..][..size].as_ptr(), element, size);
+                                    std::ptr::copy_nonoverlapping(
+                                        bytes[k * size..][..size].as_ptr(),
+                                        element,
+                                        size,
+                                    );
                                 }
                                 (_, Source::Splat(bits)) => {
-                                    std::ptr::copy_nonoverlapping(bits.to_le_bytes()[..size].as_ptr(), element, size);
+                                    std::ptr::copy_nonoverlapping(
+                                        bits.to_le_bytes()[..size].as_ptr(),
+                                        element,
+                                        size,
+                                    );
                                 }
                             }
                         }
@@ -494,7 +573,8 @@ impl Window<'_> {
     /// Copies the box to `dst`, dense, row by row.
     pub(crate) fn read(&self, rows: Range<usize>, cols: Range<usize>, dst: &mut [u8]) {
         self.check(&rows, &cols);
-        let (size, stride, width) = (self.size, self.cols.inner_stride(self.col_strides), cols.len());
+        let (size, stride, width) =
+            (self.size, self.cols.inner_stride(self.col_strides), cols.len());
         assert_eq!(dst.len(), rows.len() * width * size, "a copy of a window has its size");
         for (i, at) in rows.enumerate() {
             let start = self.offset(at);
@@ -503,7 +583,8 @@ impl Window<'_> {
                 for (k, element) in run.chunks_exact_mut(size).enumerate() {
                     let offset = (start + offset + k as i64 * stride) as usize * size;
                     // SAFETY: see above; an element of the box.
-                    let source = unsafe { std::slice::from_raw_parts(self.data.as_ptr().add(offset), size) };
+                    let source =
+                        unsafe { std::slice::from_raw_parts(self.data.as_ptr().add(offset), size) };
                     element.copy_from_slice(source);
                 }
             });
@@ -553,7 +634,10 @@ impl Drop for Loan {
 }
 
 /// Runs `with` with a loan of `task` that it may clone and pass to other threads, and returns when all are dropped.
-pub(crate) fn lend<'t, R>(task: &'t (dyn Fn(usize) + Sync + 't), with: impl FnOnce(Loan) -> R) -> R {
+pub(crate) fn lend<'t, R>(
+    task: &'t (dyn Fn(usize) + Sync + 't),
+    with: impl FnOnce(Loan) -> R,
+) -> R {
     /// Waits, also when `with` unwinds.
     struct Settle(Arc<Ledger>);
     impl Drop for Settle {
@@ -575,7 +659,10 @@ pub(crate) fn lend<'t, R>(task: &'t (dyn Fn(usize) + Sync + 't), with: impl FnOn
     let task: *const (dyn Fn(usize) + Sync + 't) = task;
     // SAFETY: only the lifetime changes; `Settle` keeps this call from ending while a loan could use the pointer.
     let task = unsafe {
-        std::mem::transmute::<*const (dyn Fn(usize) + Sync + 't), *const (dyn Fn(usize) + Sync + 'static)>(task)
+        std::mem::transmute::<
+            *const (dyn Fn(usize) + Sync + 't),
+            *const (dyn Fn(usize) + Sync + 'static),
+        >(task)
     };
     with(Loan { task, ledger })
 }

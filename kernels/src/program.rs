@@ -125,7 +125,10 @@ impl BufferType {
     /// The type for one launch.
     pub fn resolve(&self, params: &[i64]) -> TensorType {
         // Extents are never negative: they come from shapes.
-        TensorType::new(self.dtype, self.shape.iter().map(|extent| extent.resolve(params) as usize).collect::<Shape>())
+        TensorType::new(
+            self.dtype,
+            self.shape.iter().map(|extent| extent.resolve(params) as usize).collect::<Shape>(),
+        )
     }
 }
 
@@ -213,7 +216,10 @@ pub enum Order {
 
 /// An operation on single elements. Operand and result dtypes are those of the registers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs, reason = "named and defined as StableHLO names and defines them; docs/numerics.md has the rest")]
+#[allow(
+    missing_docs,
+    reason = "named and defined as StableHLO names and defines them; docs/numerics.md has the rest"
+)]
 pub enum LaneOp {
     Abs,
     Negate,

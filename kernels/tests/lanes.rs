@@ -167,7 +167,6 @@ fn remainder(a: i128, b: i128) -> i128 {
 fn power(a: i128, b: i128) -> i128 {
     if b < 0 {
         return match a {
-            0 => -1,
             1 => 1,
             -1 => [1, -1][(b & 1) as usize],
             _ => 0,

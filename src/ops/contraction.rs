@@ -40,8 +40,8 @@ impl Tensor {
         }
         let (lhs_batch, lhs_matrix) = self.shape().split_at(self.rank() - 2);
         let (rhs_batch, rhs_matrix) = rhs.shape().split_at(rhs.rank() - 2);
-        let batch =
-            broadcast_shape(lhs_batch, rhs_batch).ok_or_else(|| mismatch("the batch dimensions do not broadcast"))?;
+        let batch = broadcast_shape(lhs_batch, rhs_batch)
+            .ok_or_else(|| mismatch("the batch dimensions do not broadcast"))?;
         let with_batch = |matrix: &[usize]| batch.iter().chain(matrix).copied().collect::<Shape>();
         let lhs = self.broadcast_from(&with_batch(lhs_matrix), &origin)?;
         let rhs = rhs.broadcast_from(&with_batch(rhs_matrix), &origin)?;

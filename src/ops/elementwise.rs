@@ -49,7 +49,13 @@ macro_rules! define_methods {
 
 systole_fusion::op_table!(define_methods);
 
-fn binary(op: Opcode, lhs: &Tensor, rhs: &impl Operand, attrs: Attrs, origin: Origin) -> Result<Tensor> {
+fn binary(
+    op: Opcode,
+    lhs: &Tensor,
+    rhs: &impl Operand,
+    attrs: Attrs,
+    origin: Origin,
+) -> Result<Tensor> {
     let rhs = rhs.to_operand(lhs, &origin)?;
     let (lhs, rhs) = broadcast(lhs, &rhs, &origin)?;
     record(op, &[&lhs, &rhs], attrs, origin)
@@ -57,12 +63,18 @@ fn binary(op: Opcode, lhs: &Tensor, rhs: &impl Operand, attrs: Attrs, origin: Or
 
 /// Both operands at the shape that NumPy would broadcast them to; unchanged where there is none, so that the op's own
 /// inference reports it.
-fn broadcast<'a>(lhs: &'a Tensor, rhs: &'a Tensor, origin: &Origin) -> Result<(Cow<'a, Tensor>, Cow<'a, Tensor>)> {
+fn broadcast<'a>(
+    lhs: &'a Tensor,
+    rhs: &'a Tensor,
+    origin: &Origin,
+) -> Result<(Cow<'a, Tensor>, Cow<'a, Tensor>)> {
     if lhs.shape() == rhs.shape() {
         return Ok((Cow::Borrowed(lhs), Cow::Borrowed(rhs)));
     }
     match broadcast_shape(lhs.shape(), rhs.shape()) {
-        Some(shape) => Ok((lhs.broadcast_from(&shape, origin)?, rhs.broadcast_from(&shape, origin)?)),
+        Some(shape) => {
+            Ok((lhs.broadcast_from(&shape, origin)?, rhs.broadcast_from(&shape, origin)?))
+        }
         None => Ok((Cow::Borrowed(lhs), Cow::Borrowed(rhs))),
     }
 }
@@ -70,7 +82,8 @@ fn broadcast<'a>(lhs: &'a Tensor, rhs: &'a Tensor, origin: &Origin) -> Result<(C
 /// The common shape by NumPy's rule: aligned at the last dimension, extents equal or one of them 1.
 pub(super) fn broadcast_shape(lhs: &[usize], rhs: &[usize]) -> Option<Shape> {
     let rank = lhs.len().max(rhs.len());
-    let extent = |shape: &[usize], i: usize| (i + shape.len()).checked_sub(rank).map_or(1, |at| shape[at]);
+    let extent =
+        |shape: &[usize], i: usize| (i + shape.len()).checked_sub(rank).map_or(1, |at| shape[at]);
     (0..rank)
         .map(|i| match (extent(lhs, i), extent(rhs, i)) {
             (a, b) if a == b => Some(a),

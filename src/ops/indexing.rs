@@ -40,7 +40,8 @@ impl Tensor {
         }
         let rank = self.rank() as u32;
         let with_vector: Shape = indices.shape().iter().copied().chain([1]).collect();
-        let starts = record(Opcode::Reshape, &[indices], Attrs::Reshape(with_vector), origin.clone())?;
+        let starts =
+            record(Opcode::Reshape, &[indices], Attrs::Reshape(with_vector), origin.clone())?;
         let others: Dims = (0..rank).filter(|&d| d != dimension as u32).collect();
         let dims = GatherDims {
             offset_dims: Dims::new(),

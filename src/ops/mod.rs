@@ -36,7 +36,8 @@ fn record_with(
     origin: Origin,
 ) -> Result<Tensor> {
     let device = operands[0].value().stream().device();
-    let mut results =
-        stream::current(device, |stream| dispatch::record(stream.shared(), op, operands, attrs, regions, origin))?;
+    let mut results = stream::current(device, |stream| {
+        dispatch::record(stream.shared(), op, operands, attrs, regions, origin)
+    })?;
     Ok(results.pop().expect("the op has one result"))
 }

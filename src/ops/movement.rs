@@ -31,7 +31,12 @@ impl Tensor {
     /// `permutation` is none of this tensor's dimensions.
     #[track_caller]
     pub fn transpose(&self, permutation: &[usize]) -> Result<Tensor> {
-        record(Opcode::Transpose, &[self], Attrs::Transpose(dims(permutation.iter().copied())), Origin::caller())
+        record(
+            Opcode::Transpose,
+            &[self],
+            Attrs::Transpose(dims(permutation.iter().copied())),
+            Origin::caller(),
+        )
     }
 
     /// The last two dimensions exchanged.
@@ -43,7 +48,10 @@ impl Tensor {
         let origin = Origin::caller();
         let rank = self.rank();
         if rank < 2 {
-            return Err(Error::argument(origin, format!("t of a tensor of shape {}: rank 2 or more is needed", self.shape())));
+            return Err(Error::argument(
+                origin,
+                format!("t of a tensor of shape {}: rank 2 or more is needed", self.shape()),
+            ));
         }
         let permutation = dims((0..rank - 2).chain([rank - 1, rank - 2]));
         record(Opcode::Transpose, &[self], Attrs::Transpose(permutation), origin)
@@ -55,8 +63,15 @@ impl Tensor {
     /// # Errors
     /// Extents that neither match nor are 1, or dimensions that are no increasing numbers within the shape.
     #[track_caller]
-    pub fn broadcast_in_dim(&self, shape: impl Into<Shape>, dimensions: &[usize]) -> Result<Tensor> {
-        let attrs = Attrs::BroadcastInDim { shape: shape.into(), dimensions: dims(dimensions.iter().copied()) };
+    pub fn broadcast_in_dim(
+        &self,
+        shape: impl Into<Shape>,
+        dimensions: &[usize],
+    ) -> Result<Tensor> {
+        let attrs = Attrs::BroadcastInDim {
+            shape: shape.into(),
+            dimensions: dims(dimensions.iter().copied()),
+        };
         record(Opcode::BroadcastInDim, &[self], attrs, Origin::caller())
     }
 
@@ -69,7 +84,8 @@ impl Tensor {
         let origin = Origin::caller();
         let shape = shape.into();
         if shape.rank() < self.rank() {
-            let reason = format!("a tensor of shape {} does not broadcast to {shape}", self.shape());
+            let reason =
+                format!("a tensor of shape {} does not broadcast to {shape}", self.shape());
             return Err(Error::argument(origin, reason));
         }
         Ok(self.broadcast_from(&shape, &origin)?.into_owned())
@@ -80,8 +96,10 @@ impl Tensor {
         if self.shape() == shape {
             return Ok(Cow::Borrowed(self));
         }
-        let attrs =
-            Attrs::BroadcastInDim { shape: shape.clone(), dimensions: dims(shape.rank() - self.rank()..shape.rank()) };
+        let attrs = Attrs::BroadcastInDim {
+            shape: shape.clone(),
+            dimensions: dims(shape.rank() - self.rank()..shape.rank()),
+        };
         record(Opcode::BroadcastInDim, &[self], attrs, origin.clone()).map(Cow::Owned)
     }
 
@@ -91,7 +109,8 @@ impl Tensor {
     /// Lengths that are not the rank, or `0 <= start <= limit <= extent` and `stride >= 1` broken somewhere.
     #[track_caller]
     pub fn slice(&self, start: &[usize], limit: &[usize], stride: &[usize]) -> Result<Tensor> {
-        let limits = SliceLimits { start: signed(start), limit: signed(limit), stride: signed(stride) };
+        let limits =
+            SliceLimits { start: signed(start), limit: signed(limit), stride: signed(stride) };
         record(Opcode::Slice, &[self], Attrs::Slice(Box::new(limits)), Origin::caller())
     }
 
@@ -103,7 +122,8 @@ impl Tensor {
     pub fn narrow(&self, dimension: usize, start: usize, limit: usize) -> Result<Tensor> {
         let origin = Origin::caller();
         if dimension >= self.rank() {
-            let reason = format!("narrow of dimension {dimension} of a tensor of shape {}", self.shape());
+            let reason =
+                format!("narrow of dimension {dimension} of a tensor of shape {}", self.shape());
             return Err(Error::argument(origin, reason));
         }
         let mut limits = SliceLimits {
@@ -121,7 +141,13 @@ impl Tensor {
     /// # Errors
     /// Lengths that are not the rank, a negative `interior`, a negative extent, or a `value` of another dtype or rank.
     #[track_caller]
-    pub fn pad(&self, value: &Tensor, low: &[i64], high: &[i64], interior: &[i64]) -> Result<Tensor> {
+    pub fn pad(
+        &self,
+        value: &Tensor,
+        low: &[i64],
+        high: &[i64],
+        interior: &[i64],
+    ) -> Result<Tensor> {
         let amounts = PadAmounts {
             low: low.iter().copied().collect(),
             high: high.iter().copied().collect(),

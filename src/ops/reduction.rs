@@ -54,7 +54,10 @@ fn dimensions(tensor: &Tensor, axes: &impl Axes, origin: &Origin) -> Result<Dims
             return Err(Error::argument(origin.clone(), reason));
         }
         if found.contains(&(dimension as u32)) {
-            let reason = format!("dimension {number} of a tensor of shape {} is named twice", tensor.shape());
+            let reason = format!(
+                "dimension {number} of a tensor of shape {} is named twice",
+                tensor.shape()
+            );
             return Err(Error::argument(origin.clone(), reason));
         }
         found.push(dimension as u32);
@@ -73,7 +76,9 @@ fn identity(monoid: Monoid, dtype: DType) -> Scalar {
         (Monoid::Maximum, DType::I64) => i64::MIN.into(),
         (Monoid::Minimum, DType::I64) => i64::MAX.into(),
         (Monoid::Minimum, DType::U32) => u32::MAX.into(),
-        (Monoid::Add | Monoid::Or, _) | (Monoid::Maximum, DType::Bool | DType::U32) => Scalar::from_f64(dtype, 0.0),
+        (Monoid::Add | Monoid::Or, _) | (Monoid::Maximum, DType::Bool | DType::U32) => {
+            Scalar::from_f64(dtype, 0.0)
+        }
         (Monoid::Multiply, _) | (Monoid::Minimum, DType::Bool) => Scalar::from_f64(dtype, 1.0),
         (Monoid::And, _) => Scalar::from_bits(dtype, u64::MAX),
     }
@@ -81,9 +86,16 @@ fn identity(monoid: Monoid, dtype: DType) -> Scalar {
 
 fn reduce(tensor: &Tensor, monoid: Monoid, axes: &impl Axes, origin: Origin) -> Result<Tensor> {
     let dimensions = dimensions(tensor, axes, &origin)?;
-    let init = creation::constant(&tensor.device(), identity(monoid, tensor.dtype()), [], origin.clone())?;
+    let init =
+        creation::constant(&tensor.device(), identity(monoid, tensor.dtype()), [], origin.clone())?;
     let body = monoid_region(monoid, tensor.dtype());
-    record_with(Opcode::Reduce, &[tensor, &init], Attrs::Reduce(dimensions), smallvec![body], origin)
+    record_with(
+        Opcode::Reduce,
+        &[tensor, &init],
+        Attrs::Reduce(dimensions),
+        smallvec![body],
+        origin,
+    )
 }
 
 macro_rules! reductions {
@@ -147,10 +159,14 @@ impl Tensor {
     pub fn mean(&self, axes: impl Axes) -> Result<Tensor> {
         let origin = Origin::caller();
         if !self.dtype().is_float() {
-            return Err(Error::argument(origin, format!("mean of {}: a float dtype is needed", self.dtype())));
+            return Err(Error::argument(
+                origin,
+                format!("mean of {}: a float dtype is needed", self.dtype()),
+            ));
         }
         let reduced = dimensions(self, &axes, &origin)?;
-        let count: usize = reduced.iter().map(|&dimension| self.shape()[dimension as usize]).product();
+        let count: usize =
+            reduced.iter().map(|&dimension| self.shape()[dimension as usize]).product();
         reduce(self, Monoid::Add, &axes, origin)?.div(count as f64)
     }
 }

@@ -163,8 +163,11 @@ impl Space {
                 }
                 Root::Value(_) | Root::Splat(_) => false,
             };
-            let placements =
-                if overlays { placed.result.iter().filter(|axis| axis.is_none()).count() } else { 0 };
+            let placements = if overlays {
+                placed.result.iter().filter(|axis| axis.is_none()).count()
+            } else {
+                0
+            };
             placements.max(usize::from(accesses.paths(node as usize).iter().any(still)))
         });
         needs.max().unwrap_or(0)

@@ -1,11 +1,12 @@
 //! From a partition to steps: what each launch is called, reads, writes and leaves dead.
 
 use smallvec::SmallVec;
+use systole_kernels::program::{BufferType, Extent};
 
 use super::{Launch, Plan, PlanConfig, Slot, SlotUse, Step, lifetimes};
-use crate::access::Accesses;
+use crate::access::{Accesses, Path, moves_only};
 use crate::canonical::SymbolicTrace;
-use crate::ir::{NodeId, ValueId};
+use crate::ir::{NodeId, Opcode, ValueId};
 use crate::lower::group_name;
 use crate::partition::{Part, partition};
 
@@ -30,7 +31,7 @@ pub(super) fn build(trace: &SymbolicTrace, config: &PlanConfig) -> Plan {
                 let to = slots.open(trace.result(*node as usize), Some(from));
                 Step::Alias { from, to, node: NodeId(*node), dead: Vec::new() }
             }
-            Part::Group(members) => Step::Launch(launch(trace, &accesses, members, &mut slots)),
+            Part::Group(members) => Step::Launch(Box::new(launch(trace, &accesses, members, &mut slots))),
         });
     }
     let mut plan = Plan {
@@ -76,13 +77,23 @@ fn launch(
     let inside = |node: u32| members.binary_search(&node).is_ok();
     let mut nodes = members.to_vec();
     let mut inputs: SmallVec<[ValueId; 8]> = SmallVec::new();
-    for path in members.iter().flat_map(|&node| accesses.paths(node as usize)) {
-        nodes.extend(&path.via);
-        if let Some(value) = path.value()
-            && !trace.producer(value).is_some_and(|node| inside(node as u32))
-            && !inputs.contains(&value)
-        {
-            inputs.push(value);
+    let mut reads: Vec<BufferType> = Vec::new();
+    for &node in members {
+        for (operand, path) in accesses.paths(node as usize).iter().enumerate() {
+            nodes.extend(&path.via);
+            let Some(value) = path.value() else { continue };
+            if trace.producer(value).is_some_and(|node| inside(node as u32)) {
+                continue;
+            }
+            let part = part_read(trace, node, operand, value, path);
+            match inputs.iter().position(|&known| known == value) {
+                Some(known) if reads[known] != part => reads[known] = trace.ty(value).clone(),
+                Some(_) => {}
+                None => {
+                    inputs.push(value);
+                    reads.push(part);
+                }
+            }
         }
     }
     nodes.sort_unstable();
@@ -104,10 +115,32 @@ fn launch(
             .map(|&value| SlotUse { slot: slots.get(value), last_use: false })
             .collect(),
         outputs: outputs.iter().map(|&value| slots.open(value, None)).collect(),
+        reads,
         params: keyed.params,
         scalars: keyed.scalars,
         nodes: nodes.into_iter().map(NodeId).collect(),
         output_nodes: kept.into_iter().map(NodeId).collect(),
         dead: Vec::new(),
     }
+}
+
+/// A tensor with as many elements as a member reads of a value: as many as the view has that it reads it through; of
+/// what it gathers from, as many as it gathers.
+fn part_read(
+    trace: &SymbolicTrace,
+    node: u32,
+    operand: usize,
+    value: ValueId,
+    path: &Path,
+) -> BufferType {
+    let symbolic = &trace.nodes[node as usize];
+    let dtype = trace.ty(value).dtype;
+    if symbolic.op == Opcode::Gather && operand == 0 {
+        return BufferType { dtype, shape: symbolic.ty.shape.clone() };
+    }
+    // A copied view is read in terms of its own dimensions.
+    let near =
+        if moves_only(symbolic) { &symbolic.ty } else { trace.ty(symbolic.operands[operand]) };
+    let extent = |dim: Option<u8>| dim.map_or(Extent::ONE, |dim| near.shape[usize::from(dim)]);
+    BufferType { dtype, shape: path.dims.iter().map(|dim| extent(dim.dim)).collect() }
 }

@@ -262,7 +262,6 @@ fn power(base: i128, exponent: i128) -> i128 {
             1 => 1,
             -1 if exponent % 2 == 0 => 1,
             -1 => -1,
-            0 => -1,
             _ => 0,
         };
     }

@@ -48,9 +48,13 @@ pub(crate) fn run(
                 let program = lower(&launch.group);
                 assert_eq!(program.name, launch.name);
                 let argument = |input: &SlotUse| {
-                    (slots[input.slot.index()].as_ref().expect("an argument is live"), input.last_use)
+                    (
+                        slots[input.slot.index()].as_ref().expect("an argument is live"),
+                        input.last_use,
+                    )
                 };
-                let arguments: Vec<(&HostTensor, bool)> = launch.inputs.iter().map(argument).collect();
+                let arguments: Vec<(&HostTensor, bool)> =
+                    launch.inputs.iter().map(argument).collect();
                 let params = launch.select_params(&keyed.params);
                 let scalars = launch.select_scalars(&keyed.scalars);
                 let results = runner(&program, &params, &scalars, &arguments);
@@ -98,25 +102,39 @@ pub(crate) fn on_machine(
     let types = machine.output_types(params);
     let block = |len: usize| Block::new(len).expect("the host has memory");
     let mut outputs: Vec<Block> = types.iter().map(|ty| block(ty.byte_len())).collect();
+    // Over an empty domain nothing is read and overwritten, so nothing is gained in place.
+    let empty = program.domain.axes().any(|extent| extent.resolve(params) == 0);
     let mut reused = vec![None; inputs.len()];
     let mut taken = vec![false; outputs.len()];
     for &(input, output) in machine.in_place() {
         let (tensor, last_use) = inputs[usize::from(input)];
         let place = &mut taken[usize::from(output)];
-        let fits = tensor.bytes.len() == outputs[usize::from(output)].len();
+        let fits =
+            tensor.bytes.len() == outputs[usize::from(output)].len() && !tensor.bytes.is_empty();
         if last_use && fits && !*place && reused[usize::from(input)].is_none() {
             *place = true;
             reused[usize::from(input)] = Some(output);
             outputs[usize::from(output)].bytes_mut().copy_from_slice(&tensor.bytes);
         }
     }
-    let blocks: Vec<Block> =
-        inputs.iter().map(|(input, _)| Block::from_bytes(&input.bytes).expect("the host has memory")).collect();
-    let arguments: Vec<Input<'_>> =
-        blocks.iter().zip(&reused).map(|(block, &output)| output.map_or(Input::Block(block), Input::Output)).collect();
+    let blocks: Vec<Block> = inputs
+        .iter()
+        .map(|(input, _)| Block::from_bytes(&input.bytes).expect("the host has memory"))
+        .collect();
+    let arguments: Vec<Input<'_>> = blocks
+        .iter()
+        .zip(&reused)
+        .map(|(block, &output)| output.map_or(Input::Block(block), Input::Output))
+        .collect();
     let mut places: Vec<&mut Block> = outputs.iter_mut().collect();
-    machine.run(params, scalars, &arguments, &mut places, &Inline).expect("a planned launch fits its program");
-    types.into_iter().zip(&outputs).map(|(ty, block)| HostTensor { ty, bytes: block.bytes().to_vec() }).collect()
+    machine
+        .run(params, scalars, &arguments, &mut places, &Inline)
+        .expect("a planned launch fits its program");
+    types
+        .into_iter()
+        .zip(&outputs)
+        .map(|(ty, block)| HostTensor { ty, bytes: block.bytes().to_vec() })
+        .collect()
 }
 
 /// A program, by definition. A register has the shape `[outer, rows, cols]`, with 1 where it does not vary.

@@ -1,5 +1,7 @@
 //! A terse builder of traces for tests, and random traces.
 
+#![allow(dead_code, reason = "each test target needs a part of it")]
+
 pub(crate) mod random;
 
 use systole_fusion::ir::region::monoid_region;
@@ -10,9 +12,15 @@ use systole_kernels::program::{Comparison, Monoid, Order};
 use systole_kernels::{DType, Scalar, Shape, TensorType};
 
 /// Appends ops to a trace.
-#[derive(Default)]
 pub(crate) struct Builder {
     pub(crate) trace: Trace,
+    pub(crate) origin: Origin,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Builder { trace: Trace::new(), origin: Origin::Unknown }
+    }
 }
 
 impl Builder {
@@ -38,7 +46,7 @@ impl Builder {
     }
 
     pub(crate) fn push(&mut self, op: Opcode, operands: &[ValueId], attrs: Attrs) -> ValueId {
-        let pushed = self.trace.push(op, operands.iter().copied(), attrs, [], Origin::Unknown);
+        let pushed = self.trace.push(op, operands.iter().copied(), attrs, [], self.origin.clone());
         pushed.unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -130,7 +138,7 @@ impl Builder {
         let attrs = Attrs::Reduce(dims.iter().copied().collect());
         let region = monoid_region(monoid, dtype);
         let pushed =
-            self.trace.push(Opcode::Reduce, [value, init], attrs, [region], Origin::Unknown);
+            self.trace.push(Opcode::Reduce, [value, init], attrs, [region], self.origin.clone());
         pushed.unwrap_or_else(|error| panic!("{error}"))
     }
 

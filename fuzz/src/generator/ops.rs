@@ -112,7 +112,7 @@ fn movement(b: &mut Builder, op: Opcode) -> Option<Handle> {
 
 fn broadcast(b: &mut Builder, operand: Handle) -> Option<Handle> {
     let from = b.shape(operand);
-    let rank = (from.rank() + b.random.below(3)).min(5);
+    let rank = (from.rank() + b.random.below(3)).min(5).max(from.rank());
     let mut places: Dims = (0..rank as u32).collect();
     b.random.shuffle(&mut places);
     places.truncate(from.rank());

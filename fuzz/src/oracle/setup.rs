@@ -34,6 +34,15 @@ impl Setup {
         all
     }
 
+    /// Each number of threads with each instruction set, with generous bounds on half of them and tight ones on the
+    /// others, as `seed` has it.
+    pub fn one_of_each(seed: u64) -> Vec<Setup> {
+        let first = seed as usize % 2;
+        let pairs = Setup::all().into_iter().enumerate();
+        // Pairs of generous and tight, which take turns.
+        pairs.filter(|(at, _)| at % 2 == (at / 2 + first) % 2).map(|(_, setup)| setup).collect()
+    }
+
     /// `count` of them, as `seed` has it.
     pub fn some(seed: u64, count: usize) -> Vec<Setup> {
         let mut all = Setup::all();
@@ -117,5 +126,22 @@ impl Drop for Devices {
             // It panics only if dropping a tensor does, and then the program's own thread has seen worse.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_each_has_every_pair_once() {
+        let all = Setup::all();
+        let (even, odd) = (Setup::one_of_each(0), Setup::one_of_each(1));
+        assert_eq!((even.len(), odd.len()), (all.len() / 2, all.len() / 2));
+        assert!(all.iter().all(|setup| even.contains(setup) != odd.contains(setup)));
+        for (a, b) in even.iter().zip(&odd) {
+            assert_eq!((a.threads, a.isa, a.tight), (b.threads, b.isa, !b.tight));
+        }
+        assert!(even.iter().any(|setup| setup.tight) && even.iter().any(|setup| !setup.tight));
     }
 }

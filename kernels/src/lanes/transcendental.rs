@@ -1,7 +1,7 @@
 //! Functions that `numerics` rounds correctly, and powers.
 //!
-//! Integer powers wrap. A negative exponent means the quotient 1 / aᵉ of exact numbers, truncated: 0 for |a| > 1, and by
-//! the rule for division −1 for a = 0.
+//! Integer powers wrap. A negative exponent gives the truncated quotient 1 / aᵉ of exact numbers, 0 for |a| > 1, and 0 for
+//! a = 0 too, as in StableHLO's interpreter and XLA.
 
 use crate::dtype::DType;
 use crate::numerics;
@@ -46,11 +46,10 @@ fn power_i64(base: i64, exponent: u64) -> i64 {
     power
 }
 
-/// 1 / `base`ᵉ, truncated, for an e > 0 that is `odd` or not.
+/// 1 / `base`ᵉ, truncated, and 0 for base 0, for an e > 0 that is `odd` or not.
 #[inline(always)]
 fn reciprocal_power(base: i64, odd: bool) -> i64 {
     match base {
-        0 => -1,
         1 => 1,
         -1 if odd => -1,
         -1 => 1,

@@ -67,7 +67,12 @@ impl Axes {
     /// The flat range cut into runs along the innermost axis: calls `run` with the position of each in the range, its
     /// offset and its length.
     #[inline(always)]
-    pub(crate) fn runs(&self, strides: &[i64], range: Range<usize>, mut run: impl FnMut(usize, i64, usize)) {
+    pub(crate) fn runs(
+        &self,
+        strides: &[i64],
+        range: Range<usize>,
+        mut run: impl FnMut(usize, i64, usize),
+    ) {
         if range.is_empty() {
             return;
         }
@@ -107,10 +112,17 @@ impl Axes {
 }
 
 /// The least and the greatest offset over these extents, none of which is 0; `None` where the arithmetic overflows.
-pub(crate) fn span<'a>(base: i64, axes: impl IntoIterator<Item = (&'a usize, &'a i64)>) -> Option<(i64, i64)> {
+pub(crate) fn span<'a>(
+    base: i64,
+    axes: impl IntoIterator<Item = (&'a usize, &'a i64)>,
+) -> Option<(i64, i64)> {
     axes.into_iter().try_fold((base, base), |(low, high), (&extent, &stride)| {
         let reach = i64::try_from(extent).ok()?.checked_sub(1)?.checked_mul(stride)?;
-        Some(if reach < 0 { (low.checked_add(reach)?, high) } else { (low, high.checked_add(reach)?) })
+        Some(if reach < 0 {
+            (low.checked_add(reach)?, high)
+        } else {
+            (low, high.checked_add(reach)?)
+        })
     })
 }
 
@@ -141,7 +153,10 @@ mod tests {
                     assert_eq!(at, seen.len());
                     seen.extend((0..len).map(|i| offset + i as i64 * axes.inner_stride(&strides)));
                 });
-                assert_eq!(seen, (start..end).map(|at| axes.offset(&strides, at)).collect::<Vec<_>>());
+                assert_eq!(
+                    seen,
+                    (start..end).map(|at| axes.offset(&strides, at)).collect::<Vec<_>>()
+                );
             }
         }
     }

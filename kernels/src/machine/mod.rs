@@ -1,9 +1,10 @@
 //! The machine that runs tile programs.
 //!
 //! A [`Machine`] is a program that was validated and prepared once (`validate`, `prepare`). Each launch resolves the
-//! launch parameters to strides (`launch`), decides how to cut the index space (`tiling`), and then threads claim units
-//! of it and run the instructions over blocks that stay in cache, one vector loop per instruction (`tile`, `movement`,
-//! [`lanes`](crate::lanes), [`reduce`](crate::reduce), [`contract`](crate::contract)).
+//! launch parameters to strides (`launch`, `resolve`, `placement`), decides how to cut the index space (`tiling`), and
+//! then threads claim units of it and run the instructions over blocks that stay in cache, one vector loop per
+//! instruction (`registers`, `tile`, `movement`, `accumulate`, [`lanes`](crate::lanes), [`reduce`](crate::reduce),
+//! [`contract`](crate::contract)).
 //!
 //! # What keeps the bits
 //!
@@ -20,11 +21,15 @@
 //! blocks of a few thousand elements leave no room for; and loops specialised per program, which cannot serve a program
 //! that was not known when the crate was compiled.
 
+mod accumulate;
 pub(crate) mod axes;
 mod error;
 mod launch;
 pub(crate) mod movement;
+mod placement;
 mod prepare;
+mod registers;
+mod resolve;
 mod tile;
 mod tiling;
 mod validate;
@@ -36,15 +41,16 @@ use smallvec::SmallVec;
 
 pub use error::{InvalidProgram, RunError};
 
+use crate::contract::PackedRhs;
 use crate::memory::{BadFootprint, Block, Outputs};
 use crate::parallel::Parallel;
 use crate::program::{Program, ReduceAlong};
 use crate::shape::{Shape, TensorType};
 use crate::simd::{Isa, with_default_float_environment};
 
-use launch::Launch;
+use launch::{Launch, Resolved};
 use prepare::{Prepared, Stage, Step};
-use tile::{Tile, Worker};
+use registers::{Tile, Worker};
 use tiling::Walk;
 
 /// An input of a launch.
@@ -57,13 +63,15 @@ pub enum Input<'a> {
     Output(u16),
 }
 
-/// A program prepared for one instruction set. Immutable; one machine serves any number of threads and sizes.
+/// A program prepared for one instruction set. One machine serves any number of threads and sizes.
 #[derive(Debug)]
 pub struct Machine {
     program: Program,
     prepared: Prepared,
     isa: Isa,
     fingerprint: u64,
+    /// The arithmetic of the last launch: see `launch`.
+    last: Mutex<Option<Box<Resolved>>>,
 }
 
 impl Machine {
@@ -77,7 +85,7 @@ impl Machine {
         let mut hasher = rustc_hash::FxHasher::default();
         program.hash(&mut hasher);
         let fingerprint = hasher.finish();
-        Ok(Machine { program, prepared, isa, fingerprint })
+        Ok(Machine { program, prepared, isa, fingerprint, last: Mutex::new(None) })
     }
 
     /// The program.
@@ -109,7 +117,10 @@ impl Machine {
         let outputs = self.program.outputs().iter();
         outputs
             .map(|buffer| {
-                let extents = buffer.shape.iter().map(|extent| usize::try_from(extent.resolve(params)).unwrap_or(0));
+                let extents = buffer
+                    .shape
+                    .iter()
+                    .map(|extent| usize::try_from(extent.resolve(params)).unwrap_or(0));
                 TensorType { dtype: buffer.dtype, shape: Shape::new(extents) }
             })
             .collect()
@@ -128,36 +139,67 @@ impl Machine {
         pool: &dyn Parallel,
     ) -> Result<(), RunError> {
         with_default_float_environment(|| {
-            let (program, prepared) = (&self.program, &self.prepared);
-            let mut launch = launch::resolve(program, prepared, params, scalars, inputs, outputs, pool)?;
-            if launch.empty && outputs.iter().all(|output| output.len() == 0) {
-                return Ok(());
-            }
-            self.pack_shared(&mut launch);
-            let done = self.run_units(&launch, outputs, pool);
-            if let Some(dot) = launch.dot.as_mut().filter(|dot| dot.shared.is_some()) {
-                Worker::with(|worker| worker.put_packed(dot.shared.take()));
+            launch::check_counts(&self.program, params, scalars, inputs, outputs)?;
+            let last = self.last.lock().take().filter(|last| last.is_for(params, pool));
+            let resolved = match last {
+                Some(last) => last,
+                None => resolve::resolve(&self.program, &self.prepared, params, pool)?,
+            };
+            let done = self.launch(&resolved, scalars, inputs, outputs, pool);
+            if resolved.is_small() {
+                *self.last.lock() = Some(resolved);
             }
             done
         })
     }
 
-    /// Packs the right operand of a contraction that has one outer index, for all units.
-    fn pack_shared(&self, launch: &mut Launch<'_>) {
-        let Some(&Step::Dot { dst, rhs, rhs_input, .. }) = self.prepared.dot.map(|at| &self.prepared.steps[at]) else {
-            return;
+    fn launch(
+        &self,
+        resolved: &Resolved,
+        scalars: &[u64],
+        inputs: &[Input<'_>],
+        outputs: &mut [&mut Block],
+        pool: &dyn Parallel,
+    ) -> Result<(), RunError> {
+        let mut launch = Launch::new(&self.prepared, resolved, scalars, inputs, outputs)?;
+        if resolved.empty && outputs.iter().all(|output| output.is_empty()) {
+            return Ok(());
+        }
+        let Some((packed, bytes)) = self.pack_shared(&launch) else {
+            return self.run_units(&launch, outputs, pool);
+        };
+        launch.packed = Some(&packed);
+        let done = self.run_units(&launch, outputs, pool);
+        Worker::with(|worker| worker.put_packed(packed, bytes));
+        done
+    }
+
+    /// Packs the right operand of a contraction that has one outer index for all units, with its size; or nothing, where
+    /// each unit has all rows of its columns and so packs what no other needs.
+    fn pack_shared(&self, launch: &Launch<'_>) -> Option<(PackedRhs, usize)> {
+        let &Step::Dot { dst, rhs, rhs_input, .. } = &self.prepared.steps[self.prepared.dot?]
+        else {
+            unreachable!("the dot of a program is a dot");
         };
         let Input::Block(block) = launch.inputs[rhs_input] else {
             unreachable!("an operand of a dot does not share memory with an output");
         };
-        if launch.grid.outer.len() == 1 {
-            let dtype = self.program.regs[usize::from(dst.0)].dtype;
-            let storage = Worker::with(Worker::take_packed);
-            let packed = tile::pack_rhs(self.isa, dtype, launch, rhs, 0, block.bytes(), storage);
-            if let Some(dot) = &mut launch.dot {
-                dot.shared = Some(packed);
-            }
+        let grid = launch.resolved.grid();
+        if grid.outer.len() != 1 || grid.unit_rows >= grid.rows.len() {
+            return None;
         }
+        let dtype = self.program.regs[usize::from(dst.0)].dtype;
+        let storage = Worker::with(Worker::take_packed);
+        let packed = accumulate::pack_rhs(
+            self.isa,
+            dtype,
+            launch.resolved,
+            rhs,
+            (0, 0..grid.cols.len()),
+            block.bytes(),
+            storage,
+        );
+        Some((packed, block.len()))
     }
 
     fn run_units(
@@ -166,8 +208,12 @@ impl Machine {
         outputs: &mut [&mut Block],
         pool: &dyn Parallel,
     ) -> Result<(), RunError> {
-        let outputs = Outputs::new(&launch.grid, outputs, &launch.footprints).map_err(|BadFootprint { output }| {
-            RunError::arguments(format!("`{}` does not write each element of output {output} once", self.program.name))
+        let partition = &launch.resolved.partition;
+        let outputs = Outputs::new(partition, outputs).map_err(|BadFootprint { output }| {
+            RunError::arguments(format!(
+                "output {output} has not the size that `{}` writes",
+                self.program.name
+            ))
         })?;
         let failure = Mutex::new(None);
         let work = || {
@@ -176,7 +222,14 @@ impl Machine {
                     worker.begin_launch();
                     while let Some(claimed) = outputs.claim() {
                         worker.begin(&self.prepared);
-                        let tile = Tile::new(&self.program, &self.prepared, launch, self.isa, worker, claimed);
+                        let tile = Tile::new(
+                            &self.program,
+                            &self.prepared,
+                            launch,
+                            self.isa,
+                            worker,
+                            claimed,
+                        );
                         if let Err(error) = self.run_unit(tile) {
                             failure.lock().get_or_insert(error);
                             break;
@@ -185,7 +238,7 @@ impl Machine {
                 });
             });
         };
-        let threads = launch.threads.min(launch.grid.units());
+        let threads = launch.resolved.threads.min(partition.units());
         if threads > 1 {
             pool.run(threads, &|_| work());
         }
@@ -197,7 +250,7 @@ impl Machine {
     }
 
     fn run_unit(&self, tile: Tile<'_>) -> Result<(), RunError> {
-        match tile.launch.walk {
+        match tile.launch.resolved.walk {
             Walk::Blocks(rows) => self.in_blocks(tile, rows),
             Walk::Stream(chunk) => self.streamed(tile, chunk),
         }
@@ -205,37 +258,18 @@ impl Machine {
 
     /// Walks a unit in blocks of rows. What does not vary from row to row is computed once, ahead of them.
     fn in_blocks(&self, mut tile: Tile<'_>, block: usize) -> Result<(), RunError> {
-        let all = 0..self.prepared.steps.len();
         let unit = tile.rows.clone();
         if unit.len() <= 1 || self.program.reduce == Some(ReduceAlong::Rows) {
-            return all.into_iter().try_for_each(|at| tile.run(at));
+            return (0..self.prepared.steps.len()).try_for_each(|at| tile.run(at));
         }
-        let launch = tile.launch;
-        let by_row = |at: usize| {
-            let rows = match &self.prepared.steps[at] {
-                Step::Store { access, .. } => launch.views[*access].vary.rows,
-                step @ (Step::Load { .. }
-                | Step::Gather { .. }
-                | Step::Overlay { .. }
-                | Step::Scalar { .. }
-                | Step::Iota { .. }
-                | Step::Lane { .. }
-                | Step::Reduce { .. }
-                | Step::Dot { .. }) => step.dst().is_some_and(|dst| launch.vary[usize::from(dst.0)].rows),
-            };
-            rows || !self.prepared.early[at]
-        };
-        for at in all.clone() {
-            if !by_row(at) {
-                tile.run(at)?;
-            }
+        let resolved = tile.launch.resolved;
+        for &at in &resolved.ahead {
+            tile.run(usize::from(at))?;
         }
         for start in unit.clone().step_by(block) {
             tile.rows = start..(start + block).min(unit.end);
-            for at in all.clone() {
-                if by_row(at) {
-                    tile.run(at)?;
-                }
+            for &at in &resolved.by_row {
+                tile.run(usize::from(at))?;
             }
         }
         Ok(())

@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 use crate::lanes::{self, LaneFn};
 use crate::program::{
-    Access, DimMap, Extent, IndexComponent, Instr, Placement, Program, Reg, ReduceAlong, Vary,
+    Access, DimMap, Extent, IndexComponent, Instr, Placement, Program, ReduceAlong, Reg, Vary,
 };
 use crate::reduce::Reducer;
 
@@ -47,15 +47,60 @@ pub(crate) struct Component {
 /// An instruction with everything looked up. `access` counts among [`Prepared::affine`].
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    Load { dst: Reg, access: usize, input: usize, may_view: bool },
-    Gather { dst: Reg, access: usize, input: usize, components: SmallVec<[Component; 1]> },
-    Overlay { dst: Reg, background: Reg, input: usize, placement: SmallVec<[Placement; 4]> },
-    Scalar { dst: Reg, slot: usize },
-    Iota { dst: Reg, access: usize },
-    Lane { dst: Reg, kernel: LaneFn, args: SmallVec<[Reg; 3]> },
-    Reduce { dst: Reg, src: Reg, init: Reg, reducer: Reducer, acc: usize },
-    Dot { dst: Reg, lhs: usize, rhs: usize, lhs_input: usize, rhs_input: usize },
-    Store { src: Reg, access: usize, output: usize },
+    Load {
+        dst: Reg,
+        access: usize,
+        input: usize,
+        may_view: bool,
+    },
+    /// `first` counts the components of earlier gathers.
+    Gather {
+        dst: Reg,
+        access: usize,
+        input: usize,
+        first: usize,
+        components: SmallVec<[Component; 1]>,
+    },
+    /// `number` counts the overlays.
+    Overlay {
+        dst: Reg,
+        background: Reg,
+        input: usize,
+        number: usize,
+        placement: SmallVec<[Placement; 4]>,
+    },
+    Scalar {
+        dst: Reg,
+        slot: usize,
+    },
+    Iota {
+        dst: Reg,
+        access: usize,
+    },
+    Lane {
+        dst: Reg,
+        kernel: LaneFn,
+        args: SmallVec<[Reg; 3]>,
+    },
+    Reduce {
+        dst: Reg,
+        src: Reg,
+        init: Reg,
+        reducer: Reducer,
+        acc: usize,
+    },
+    Dot {
+        dst: Reg,
+        lhs: usize,
+        rhs: usize,
+        lhs_input: usize,
+        rhs_input: usize,
+    },
+    Store {
+        src: Reg,
+        access: usize,
+        output: usize,
+    },
 }
 
 impl Step {
@@ -109,8 +154,8 @@ pub(crate) struct Prepared {
     pub(crate) large_slots: usize,
     pub(crate) stages: Vec<Stage>,
     pub(crate) in_place: Vec<(u16, u16)>,
-    /// The step that stores each output.
-    pub(crate) stores: Vec<usize>,
+    /// The access that each output is stored by.
+    stored: Vec<usize>,
     /// The dot, if there is one.
     pub(crate) dot: Option<usize>,
     /// Domain axes that buffers are laid over, which must stay apart.
@@ -122,6 +167,14 @@ pub(crate) struct Prepared {
     pub(crate) work: usize,
 }
 
+impl Prepared {
+    /// The access that an output is stored by.
+    #[inline(always)]
+    pub(crate) fn stored(&self, output: usize) -> usize {
+        self.stored[output]
+    }
+}
+
 /// Prepares a valid program.
 pub(crate) fn prepare(program: &Program) -> Prepared {
     let mut affine = Vec::new();
@@ -131,23 +184,33 @@ pub(crate) fn prepare(program: &Program) -> Prepared {
     };
     let mut steps: Vec<Step> = Vec::with_capacity(program.body.len());
     let mut iotas = Vec::new();
-    let mut accumulators = 0;
+    let (mut accumulators, mut components, mut overlays) = (0, 0, 0);
     for (at, instr) in program.body.iter().enumerate() {
         steps.push(match instr {
             Instr::Load { dst, access } => {
                 let input = usize::from(access.buffer);
-                Step::Load { dst: *dst, access: add(access), input, may_view: may_view(program, at, *dst, access.buffer) }
+                Step::Load {
+                    dst: *dst,
+                    access: add(access),
+                    input,
+                    may_view: may_view(program, at, *dst, access.buffer),
+                }
             }
             Instr::Gather { dst, access, indices } => Step::Gather {
                 dst: *dst,
                 access: add(access),
                 input: usize::from(access.buffer),
-                components: indices.iter().map(|component| prepare_component(component, &mut add)).collect(),
+                first: advance(&mut components, indices.len()),
+                components: indices
+                    .iter()
+                    .map(|component| prepare_component(component, &mut add))
+                    .collect(),
             },
             Instr::Overlay { dst, background, buffer, placement } => Step::Overlay {
                 dst: *dst,
                 background: *background,
                 input: usize::from(*buffer),
+                number: advance(&mut overlays, 1),
                 placement: placement.clone(),
             },
             Instr::Scalar { dst, slot } => Step::Scalar { dst: *dst, slot: usize::from(*slot) },
@@ -156,9 +219,14 @@ pub(crate) fn prepare(program: &Program) -> Prepared {
                 Step::Iota { dst: *dst, access: usize::MAX }
             }
             Instr::Lane { op, dst, args } => {
-                let dtypes: SmallVec<[_; 3]> = args.iter().map(|&arg| reg(program, arg).dtype).collect();
+                let dtypes: SmallVec<[_; 3]> =
+                    args.iter().map(|&arg| reg(program, arg).dtype).collect();
                 let kernel = lanes::kernel(*op, &dtypes, reg(program, *dst).dtype);
-                Step::Lane { dst: *dst, kernel: kernel.expect("validation looked the operation up"), args: args.clone() }
+                Step::Lane {
+                    dst: *dst,
+                    kernel: kernel.expect("validation looked the operation up"),
+                    args: args.clone(),
+                }
             }
             Instr::Reduce { monoid, dst, src, init } => {
                 accumulators += 1;
@@ -191,7 +259,7 @@ pub(crate) fn prepare(program: &Program) -> Prepared {
     Prepared {
         stages: stages(program, &steps),
         in_place: in_place(program),
-        stores: stores(program),
+        stored: stored(program, &steps),
         dot: program.body.iter().position(|instr| matches!(instr, Instr::Dot { .. })),
         pinned: pinned(program),
         early: early(program),
@@ -204,7 +272,16 @@ pub(crate) fn prepare(program: &Program) -> Prepared {
     }
 }
 
-fn prepare_component(component: &IndexComponent, add: &mut impl FnMut(&Access) -> usize) -> Component {
+/// The count, which then goes up by `by`.
+fn advance(count: &mut usize, by: usize) -> usize {
+    *count += by;
+    *count - by
+}
+
+fn prepare_component(
+    component: &IndexComponent,
+    add: &mut impl FnMut(&Access) -> usize,
+) -> Component {
     Component {
         access: add(&component.index),
         input: usize::from(component.index.buffer),
@@ -231,9 +308,11 @@ fn is_large(program: &Program, reg: Reg) -> bool {
 /// The registers that an instruction reads.
 fn operands(instr: &Instr) -> SmallVec<[Reg; 3]> {
     match instr {
-        Instr::Load { .. } | Instr::Gather { .. } | Instr::Scalar { .. } | Instr::Iota { .. } | Instr::Dot { .. } => {
-            SmallVec::new()
-        }
+        Instr::Load { .. }
+        | Instr::Gather { .. }
+        | Instr::Scalar { .. }
+        | Instr::Iota { .. }
+        | Instr::Dot { .. } => SmallVec::new(),
         Instr::Overlay { background, .. } => SmallVec::from_slice(&[*background]),
         Instr::Lane { args, .. } => args.clone(),
         Instr::Reduce { src, init, .. } => SmallVec::from_slice(&[*src, *init]),
@@ -277,7 +356,17 @@ fn stores(program: &Program) -> Vec<usize> {
         let buffer = usize::from(program.inputs) + output;
         program.body.iter().position(|instr| matches!(instr, Instr::Store { access, .. } if usize::from(access.buffer) == buffer))
     };
-    (0..program.outputs().len()).map(|output| store_of(output).expect("validation found every output stored")).collect()
+    (0..program.outputs().len())
+        .map(|output| store_of(output).expect("validation found every output stored"))
+        .collect()
+}
+
+fn stored(program: &Program, steps: &[Step]) -> Vec<usize> {
+    let access_of = |store: usize| match steps[store] {
+        Step::Store { access, .. } => access,
+        ref other => unreachable!("an output is stored by a store, not {other:?}"),
+    };
+    stores(program).into_iter().map(access_of).collect()
 }
 
 fn pinned(program: &Program) -> Vec<u8> {
@@ -311,7 +400,9 @@ fn work(instr: &Instr) -> usize {
     use crate::program::LaneOp;
     match instr {
         Instr::Lane { op, .. } => match op {
-            LaneOp::Exponential | LaneOp::Log | LaneOp::Tanh | LaneOp::Logistic | LaneOp::Rsqrt => 8,
+            LaneOp::Exponential | LaneOp::Log | LaneOp::Tanh | LaneOp::Logistic | LaneOp::Rsqrt => {
+                8
+            }
             LaneOp::Power | LaneOp::Remainder => 30,
             LaneOp::Divide | LaneOp::Sqrt => 2,
             LaneOp::Abs
@@ -341,8 +432,11 @@ fn work(instr: &Instr) -> usize {
 
 /// Slots by liveness; how many are shared, and how many there are.
 fn assign_slots(program: &Program) -> (Vec<RegPlan>, usize, usize) {
-    let mut plans: Vec<RegPlan> =
-        program.regs.iter().map(|ty| RegPlan { size: ty.dtype.size(), slot: usize::MAX, output: None }).collect();
+    let mut plans: Vec<RegPlan> = program
+        .regs
+        .iter()
+        .map(|ty| RegPlan { size: ty.dtype.size(), slot: usize::MAX, output: None })
+        .collect();
     let mut free: Vec<usize> = Vec::new();
     let mut shared = 0;
     for (at, instr) in program.body.iter().enumerate() {
@@ -358,7 +452,9 @@ fn assign_slots(program: &Program) -> (Vec<RegPlan>, usize, usize) {
             }
         }
         let mut dead: SmallVec<[Reg; 3]> = operands(instr);
-        dead.retain(|&mut operand| is_large(program, operand) && last_use(program, operand) == Some(at));
+        dead.retain(|&mut operand| {
+            is_large(program, operand) && last_use(program, operand) == Some(at)
+        });
         dead.sort();
         dead.dedup();
         free.extend(dead.iter().map(|operand| plans[usize::from(operand.0)].slot));
@@ -393,8 +489,14 @@ fn moves_reduced(program: &Program, access: &Access) -> bool {
 
 /// Tile axes along which an access may move.
 fn movement(program: &Program, access: &Access) -> Vary {
-    let (outer, rows) = (program.domain.outer.len(), program.domain.outer.len() + program.domain.rows.len());
-    let axes = access.dims.iter().filter(|dim| dim.step != Extent::ZERO).filter_map(|dim| dim.axis).map(usize::from);
+    let (outer, rows) =
+        (program.domain.outer.len(), program.domain.outer.len() + program.domain.rows.len());
+    let axes = access
+        .dims
+        .iter()
+        .filter(|dim| dim.step != Extent::ZERO)
+        .filter_map(|dim| dim.axis)
+        .map(usize::from);
     let vary = axes.fold(Vary::NONE, |vary, axis| {
         vary.join(Vary { rows: (outer..rows).contains(&axis), cols: axis >= rows })
     });
@@ -404,7 +506,8 @@ fn movement(program: &Program, access: &Access) -> Vary {
 fn reg_stages(program: &Program) -> Vec<usize> {
     let mut stages = vec![0; program.regs.len()];
     for instr in &program.body {
-        let ready = operands(instr).iter().map(|operand| stages[usize::from(operand.0)]).max().unwrap_or(0);
+        let ready =
+            operands(instr).iter().map(|operand| stages[usize::from(operand.0)]).max().unwrap_or(0);
         if let Some(dst) = defined(instr) {
             stages[usize::from(dst.0)] = ready + usize::from(matches!(instr, Instr::Reduce { .. }));
         }
@@ -419,7 +522,9 @@ fn stages(program: &Program, steps: &[Step]) -> Vec<Stage> {
     let reg_stage = reg_stages(program);
     let last = reg_stage.iter().copied().max().unwrap_or(0);
     let mut stages = vec![Stage::default(); last + 1];
-    let ready = |instr: &Instr| operands(instr).iter().map(|operand| reg_stage[usize::from(operand.0)]).max().unwrap_or(0);
+    let ready = |instr: &Instr| {
+        operands(instr).iter().map(|operand| reg_stage[usize::from(operand.0)]).max().unwrap_or(0)
+    };
     for (at, instr) in program.body.iter().enumerate() {
         let chunked = match instr {
             Instr::Store { access, .. } => moves_reduced(program, access),
@@ -450,7 +555,9 @@ fn stages(program: &Program, steps: &[Step]) -> Vec<Stage> {
                 | Instr::Scalar { dst, .. }
                 | Instr::Iota { dst, .. }
                 | Instr::Lane { dst, .. }
-                | Instr::Dot { dst, .. } => wanted[usize::from(dst.0)] && reduced(program, vary(program, *dst)),
+                | Instr::Dot { dst, .. } => {
+                    wanted[usize::from(dst.0)] && reduced(program, vary(program, *dst))
+                }
             };
             if needed {
                 stage.chunked.push(at);
@@ -460,7 +567,12 @@ fn stages(program: &Program, steps: &[Step]) -> Vec<Stage> {
             }
         }
         stage.chunked.reverse();
-        stage.reductions = stage.chunked.iter().copied().filter(|&at| matches!(steps[at], Step::Reduce { .. })).collect();
+        stage.reductions = stage
+            .chunked
+            .iter()
+            .copied()
+            .filter(|&at| matches!(steps[at], Step::Reduce { .. }))
+            .collect();
     }
     stages
 }
@@ -489,14 +601,18 @@ fn may_share(program: &Program, input: u16, store: usize) -> bool {
     }
     // Tiles differ along every axis but the reduced ones; if the store stands still along one of those, other tiles
     // could read what this one has overwritten.
-    let (outer, rows) = (program.domain.outer.len(), program.domain.outer.len() + program.domain.rows.len());
+    let (outer, rows) =
+        (program.domain.outer.len(), program.domain.outer.len() + program.domain.rows.len());
     for (axis, extent) in program.domain.axes().enumerate() {
         let exempt = match program.reduce {
             Some(ReduceAlong::Cols) => axis >= rows,
             Some(ReduceAlong::Rows) => (outer..rows).contains(&axis),
             None => false,
         };
-        let moves = stored.dims.iter().any(|dim| dim.axis.map(usize::from) == Some(axis) && dim.step != Extent::ZERO);
+        let moves = stored
+            .dims
+            .iter()
+            .any(|dim| dim.axis.map(usize::from) == Some(axis) && dim.step != Extent::ZERO);
         if !(exempt || moves || extent == Extent::ONE) {
             return false;
         }
@@ -513,7 +629,8 @@ fn may_share(program: &Program, input: u16, store: usize) -> bool {
         Instr::Reduce { .. } | Instr::Store { .. } => true,
         Instr::Overlay { buffer, .. } => *buffer != input,
         Instr::Gather { access, indices, .. } => {
-            access.buffer != input && indices.iter().all(|component| component.index.buffer != input)
+            access.buffer != input
+                && indices.iter().all(|component| component.index.buffer != input)
         }
         Instr::Dot { lhs, rhs, .. } => lhs.buffer != input && rhs.buffer != input,
     })
@@ -524,7 +641,8 @@ fn latest_needs(program: &Program, stages: &[usize]) -> Vec<usize> {
     let mut needs = vec![0; program.regs.len()];
     for instr in program.body.iter().rev() {
         let operands = operands(instr);
-        let ready = operands.iter().map(|operand| stages[usize::from(operand.0)]).max().unwrap_or(0);
+        let ready =
+            operands.iter().map(|operand| stages[usize::from(operand.0)]).max().unwrap_or(0);
         let need = match (instr, defined(instr)) {
             // The result of a reduction is kept, so its operands are done with.
             (Instr::Reduce { .. }, _) | (_, None) => ready,

@@ -10,8 +10,11 @@ use crate::reduce::{COL_LANES, ROW_LANES};
 
 /// Elements of a register that dispatch is hidden behind and the first cache level holds a few of.
 const BLOCK: usize = 4096;
-/// Elements of a register where tiles have to be large: a reduced row or column that is kept instead of streamed.
-const KEPT: usize = 16384;
+/// Elements of a register where tiles have to be large: a reduced row or column that several stages need is kept rather
+/// than streamed again, up to what the second cache level holds a few of.
+const KEPT: usize = 32768;
+/// The narrowest unit whose rows are reduced while they are kept: a cache line.
+const LINE: usize = 16;
 /// Side of a block where rows run along memory on one side and columns on the other.
 const SQUARE: usize = 64;
 /// Columns of a unit that streams rows.
@@ -19,6 +22,8 @@ const STRIP: usize = 512;
 /// Rows and columns of a contraction's block.
 const DOT_ROWS: usize = 64;
 const DOT_COLS: usize = 512;
+/// Elements of a right operand that should be packed at a time.
+const PACKED: usize = 1 << 18;
 /// Units per thread, so that threads which finish early find more.
 const SHARE: usize = 4;
 
@@ -29,8 +34,10 @@ pub(crate) struct Question {
     pub(crate) rows: usize,
     pub(crate) cols: usize,
     pub(crate) along: Option<ReduceAlong>,
-    /// Whether there is a contraction.
-    pub(crate) dot: bool,
+    /// Stages that read what is reduced.
+    pub(crate) stages: usize,
+    /// The contracted extent, if there is a contraction.
+    pub(crate) dot: Option<usize>,
     /// Whether some access runs along memory by rows, not by columns.
     pub(crate) transposed: bool,
     /// Threads that share the work; 1 where it is not worth more.
@@ -62,14 +69,23 @@ pub(crate) fn tiling(question: &Question) -> Tiling {
     let (rows, cols) = (rows.max(1), cols.max(1));
     match along {
         Some(ReduceAlong::Rows) => along_rows(question, rows, cols),
-        Some(ReduceAlong::Cols) if !dot && cols > KEPT => {
-            Tiling { unit_rows: 1, unit_cols: cols, walk: Walk::Stream(BLOCK.next_multiple_of(COL_LANES)) }
-        }
+        Some(ReduceAlong::Cols) if dot.is_none() && cols > KEPT => Tiling {
+            unit_rows: 1,
+            unit_cols: cols,
+            walk: Walk::Stream(BLOCK.next_multiple_of(COL_LANES)),
+        },
         Some(ReduceAlong::Cols) => {
-            let block = if dot { (2 * KEPT / cols).clamp(8, DOT_ROWS) } else { (BLOCK / cols).max(1) };
+            let block = if dot.is_some() {
+                (KEPT / cols).clamp(8, DOT_ROWS)
+            } else {
+                (BLOCK / cols).max(1)
+            };
             in_blocks(question, block.min(rows), cols)
         }
-        None if dot => in_blocks(question, DOT_ROWS.min(rows), even(cols, DOT_COLS)),
+        None if let Some(depth) = dot => {
+            let width = (PACKED / depth.max(1)).clamp(2 * SQUARE, DOT_COLS);
+            in_blocks(question, DOT_ROWS.min(rows), even(cols, width))
+        }
         None if question.transposed => in_blocks(question, SQUARE.min(rows), SQUARE.min(cols)),
         None => {
             let target = if question.registers > 8 { BLOCK / 2 } else { BLOCK };
@@ -101,9 +117,21 @@ fn along_rows(question: &Question, rows: usize, cols: usize) -> Tiling {
         cols
     };
     let kept = KEPT / rows;
-    if question.dot || kept >= cols.min(64) {
-        let unit_cols = kept.max(if question.dot { 64 } else { 1 }).min(share).min(cols);
-        return Tiling { unit_rows: rows, unit_cols, walk: Walk::Blocks(rows) };
+    if question.dot.is_some() {
+        return Tiling {
+            unit_rows: rows,
+            unit_cols: kept.max(SQUARE).min(share).min(cols),
+            walk: Walk::Blocks(rows),
+        };
+    }
+    if kept >= cols || (question.stages > 1 && kept >= LINE) {
+        let unit_cols =
+            (kept / LINE * LINE).clamp(1, STRIP).max(if kept >= cols { cols } else { 1 });
+        return Tiling {
+            unit_rows: rows,
+            unit_cols: unit_cols.min(share).min(cols),
+            walk: Walk::Blocks(rows),
+        };
     }
     let unit_cols = STRIP.min(share).min(cols);
     let chunk = (BLOCK / unit_cols / ROW_LANES * ROW_LANES).max(ROW_LANES);
@@ -119,14 +147,30 @@ mod tests {
         for rows in [0, 1, 7, 64, 1000, 100_000] {
             for cols in [0, 1, 10, 64, 500, 5000, 17_000, 1_000_000] {
                 for along in [None, Some(ReduceAlong::Rows), Some(ReduceAlong::Cols)] {
-                    for (dot, transposed) in [(false, false), (true, false), (false, true)] {
-                        for threads in [1, 2, 8] {
-                            let question =
-                                Question { outer: 1, rows, cols, along, dot, transposed, threads, registers: 3 };
+                    for (dot, transposed) in
+                        [(None, false), (Some(0), false), (Some(4096), false), (None, true)]
+                    {
+                        for (threads, stages) in [(1, 1), (1, 2), (2, 1), (2, 3), (8, 3)] {
+                            let question = Question {
+                                outer: 1,
+                                rows,
+                                cols,
+                                along,
+                                stages,
+                                dot,
+                                transposed,
+                                threads,
+                                registers: 3,
+                            };
                             let tiling = tiling(&question);
-                            assert!(tiling.unit_rows > 0 && tiling.unit_cols > 0, "{question:?}: {tiling:?}");
+                            assert!(
+                                tiling.unit_rows > 0 && tiling.unit_cols > 0,
+                                "{question:?}: {tiling:?}"
+                            );
                             match (along, tiling.walk) {
-                                (_, Walk::Blocks(0)) | (None, Walk::Stream(_)) => panic!("{question:?}: {tiling:?}"),
+                                (_, Walk::Blocks(0)) | (None, Walk::Stream(_)) => {
+                                    panic!("{question:?}: {tiling:?}")
+                                }
                                 (Some(ReduceAlong::Cols), walk) => {
                                     assert!(tiling.unit_cols >= cols);
                                     assert!(walk != Walk::Stream(0));
@@ -138,7 +182,9 @@ mod tests {
                                     assert!(tiling.unit_rows >= rows);
                                     match walk {
                                         Walk::Blocks(block) => assert!(block >= rows),
-                                        Walk::Stream(chunk) => assert!(chunk > 0 && chunk % ROW_LANES == 0),
+                                        Walk::Stream(chunk) => {
+                                            assert!(chunk > 0 && chunk % ROW_LANES == 0)
+                                        }
                                     }
                                 }
                                 (None, Walk::Blocks(_)) => {}

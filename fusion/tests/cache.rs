@@ -1,0 +1,144 @@
+//! The cache under threads, failures and pressure.
+
+mod traces;
+
+use std::convert::Infallible;
+use std::sync::{Arc, Barrier};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use expect_test::expect;
+use systole_fusion::cache::{CheckError, Lookup, PlanCache};
+use systole_fusion::canonical::{PlanKey, canonicalize};
+use systole_fusion::ir::Opcode;
+use traces::Builder;
+
+/// A key that differs with the length of a chain.
+fn key(length: usize) -> PlanKey {
+    let mut b = Builder::new();
+    let mut value = b.input(&[4, 5]);
+    for _ in 0..length {
+        value = b.op(Opcode::Tanh, &[value]);
+    }
+    canonicalize(&b.finish(&[value]), &[false]).expect("a plain trace has a key").key
+}
+
+fn get(cache: &PlanCache<usize>, length: usize) -> (usize, bool) {
+    let Ok((value, built)) = cache.get_or_try_build(&key(length), || Ok::<_, Infallible>(length));
+    (*value, built)
+}
+
+#[test]
+fn threads_that_miss_on_one_key_build_it_once() {
+    let cache = PlanCache::new(8);
+    let builds = AtomicUsize::new(0);
+    let start = Barrier::new(8);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                start.wait();
+                for length in [1, 2, 3] {
+                    let build = || {
+                        builds.fetch_add(1, Ordering::SeqCst);
+                        Ok::<_, Infallible>(length)
+                    };
+                    let Ok((value, _)) = cache.get_or_try_build(&key(length), build);
+                    assert_eq!(*value, length);
+                }
+            });
+        }
+    });
+    assert_eq!(builds.into_inner(), 3);
+    let stats = cache.stats();
+    assert_eq!((stats.hits, stats.misses, stats.builds, stats.entries), (21, 3, 3, 3));
+}
+
+#[test]
+fn whoever_must_not_wait_is_told() {
+    let cache: PlanCache<usize> = PlanCache::new(8);
+    let Lookup::Miss(ticket) = cache.lookup(&key(1)) else { panic!("the cache is empty") };
+    assert!(matches!(cache.lookup(&key(1)), Lookup::Building));
+    assert_eq!(cache.get(&key(1)), None);
+    // A waiting thread gets what the ticket's holder builds.
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| get(&cache, 1));
+        ticket.finish(7);
+        assert_eq!(waiting.join().expect("no panic"), (7, false));
+    });
+    assert!(matches!(cache.lookup(&key(1)), Lookup::Hit(value) if *value == 7));
+}
+
+#[test]
+fn a_failed_build_leaves_no_trace() {
+    let cache: PlanCache<usize> = PlanCache::new(8);
+    assert_eq!(cache.get_or_try_build(&key(1), || Err("no memory")), Err("no memory"));
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _ = cache.get_or_try_build(&key(1), || -> Result<usize, Infallible> {
+            panic!("a bug in a build")
+        });
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(cache.stats().entries, 0);
+    assert_eq!(get(&cache, 1), (1, true));
+    let stats = cache.stats();
+    assert_eq!((stats.misses, stats.builds, stats.failures), (3, 1, 2));
+}
+
+#[test]
+fn a_waiting_thread_takes_over_a_failed_build() {
+    let cache: PlanCache<usize> = PlanCache::new(8);
+    let Lookup::Miss(ticket) = cache.lookup(&key(1)) else { panic!("the cache is empty") };
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| get(&cache, 1));
+        drop(ticket);
+        assert_eq!(waiting.join().expect("no panic"), (1, true));
+    });
+}
+
+#[test]
+fn the_least_recently_used_goes_first() {
+    let cache = PlanCache::new(2);
+    get(&cache, 1);
+    get(&cache, 2);
+    assert_eq!(get(&cache, 1), (1, false));
+    get(&cache, 3);
+    let keys: Vec<PlanKey> = cache.entries().into_iter().map(|entry| entry.key).collect();
+    assert_eq!(keys, [key(3), key(1)]);
+    let stats = cache.stats();
+    assert_eq!((stats.evictions, stats.entries), (1, 2));
+    assert_eq!(get(&cache, 2), (2, true));
+    cache.clear();
+    assert_eq!(cache.stats().entries, 0);
+}
+
+#[test]
+fn entries_count_their_uses() {
+    let cache = PlanCache::new(4);
+    get(&cache, 1);
+    get(&cache, 2);
+    get(&cache, 1);
+    get(&cache, 1);
+    let hits: Vec<u64> = cache.entries().iter().map(|entry| entry.hits).collect();
+    assert_eq!(hits, [2, 0]);
+}
+
+#[test]
+fn a_miss_is_explained_by_the_nearest_key() {
+    let cache = PlanCache::new(4);
+    assert!(cache.nearest(&key(3)).is_none());
+    get(&cache, 1);
+    get(&cache, 2);
+    let (nearest, difference) = cache.nearest(&key(3)).expect("there are other keys");
+    assert_eq!(nearest, key(2));
+    expect!["number of nodes: 3 / 2"].assert_eq(&difference.to_string());
+}
+
+#[test]
+fn a_check_rebuilds_on_hits_and_compares() {
+    let cache: PlanCache<usize> = PlanCache::new(4);
+    let checked =
+        |value: usize| cache.get_or_try_build_checked(&key(1), || Ok::<_, Infallible>(value));
+    assert!(checked(5).is_ok());
+    assert!(checked(5).is_ok());
+    let mismatch = checked(6).expect_err("the build depends on more than the key");
+    assert_eq!(mismatch, CheckError::Mismatch { cached: Arc::new(5), rebuilt: 6 });
+}
