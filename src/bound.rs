@@ -73,13 +73,9 @@ pub(crate) fn blame(error: &HalError, fallback: &Origin) -> Error {
     match error.label().downcast::<Blame>() {
         Some(blame) => {
             let mut launches = blame.plan.plan.launches();
-            let launch =
-                launches.nth(blame.launch).expect("the label was made for a launch of this plan");
+            let launch = launches.nth(blame.launch).expect("the label was made for a launch of this plan");
             let error = if launch.nodes.len() > 1 {
-                HalError::new(
-                    error.kind(),
-                    format!("{}, in the fused program {}", error.message(), launch.name),
-                )
+                HalError::new(error.kind(), format!("{}, in the fused program {}", error.message(), launch.name))
             } else {
                 error.clone()
             };

@@ -27,19 +27,10 @@ pub(crate) fn record_checked(
     if let Attrs::Gather(dims) = &attrs {
         check_gather_indices(operands, dims, &origin)?;
     }
-    let results = stream.recorder().lock().append(
-        stream,
-        Mode::Debug,
-        op,
-        operands,
-        attrs,
-        regions,
-        types,
-        origin.clone(),
-    );
+    let results =
+        stream.recorder().lock().append(stream, Mode::Debug, op, operands, attrs, regions, types, origin.clone());
     for result in &results {
-        let outcome =
-            result.value().outcome().expect("a mode that runs ops one by one settles each at once");
+        let outcome = result.value().outcome().expect("a mode that runs ops one by one settles each at once");
         outcome
             .as_ref()
             .map_err(Error::clone)

@@ -62,9 +62,10 @@ impl Device {
     #[track_caller]
     pub fn open(config: Config) -> Result<Self> {
         let origin = Origin::caller();
-        let profile: Profile = config.profile.parse().map_err(|error: systole_hal::HalError| {
-            Error::argument(origin.clone(), error.message())
-        })?;
+        let profile: Profile = config
+            .profile
+            .parse()
+            .map_err(|error: systole_hal::HalError| Error::argument(origin.clone(), error.message()))?;
         if config.threads == 0 {
             return Err(Error::argument(origin, "a device needs at least one thread"));
         }
@@ -77,8 +78,7 @@ impl Device {
             faults: config.faults.clone(),
             thread_name: String::from("systole-device"),
         };
-        let mut hal = SimDevice::open(sim)
-            .map_err(|error| Error::from_hal(&error, None, Vec::new(), origin))?;
+        let mut hal = SimDevice::open(sim).map_err(|error| Error::from_hal(&error, None, Vec::new(), origin))?;
         if config.validate {
             hal = Arc::new(Validated::new(hal));
         }
@@ -201,24 +201,12 @@ impl DeviceInner {
         reports.push_back(report);
     }
 
-    pub(crate) fn upload(
-        &self,
-        ty: &TensorType,
-        bytes: &[u8],
-        origin: &Origin,
-    ) -> Result<BufferRef> {
-        self.hal
-            .upload(ty, bytes)
-            .map_err(|error| Error::from_hal(&error, None, vec![ty.clone()], origin.clone()))
+    pub(crate) fn upload(&self, ty: &TensorType, bytes: &[u8], origin: &Origin) -> Result<BufferRef> {
+        self.hal.upload(ty, bytes).map_err(|error| Error::from_hal(&error, None, vec![ty.clone()], origin.clone()))
     }
 
     /// Waits for a value's buffer and copies it; a failure is blamed on the op that failed first.
-    pub(crate) fn download(
-        &self,
-        ty: &TensorType,
-        buffer: &BufferRef,
-        origin: &Origin,
-    ) -> Result<Vec<u8>> {
+    pub(crate) fn download(&self, ty: &TensorType, buffer: &BufferRef, origin: &Origin) -> Result<Vec<u8>> {
         let mut bytes = vec![0; ty.byte_len()];
         self.hal.download(buffer, &mut bytes).map_err(|error| bound::blame(&error, origin))?;
         Ok(bytes)

@@ -54,8 +54,7 @@ pub(crate) fn record(
     regions: SmallVec<[Region; 1]>,
     origin: Origin,
 ) -> Result<SmallVec<[Tensor; 1]>> {
-    let types: SmallVec<[&TensorType; 3]> =
-        operands.iter().map(|tensor| tensor.value().ty()).collect();
+    let types: SmallVec<[&TensorType; 3]> = operands.iter().map(|tensor| tensor.value().ty()).collect();
     for tensor in operands {
         if !Arc::ptr_eq(tensor.value().stream().device(), stream.device()) {
             let reason = format!(
@@ -63,16 +62,10 @@ pub(crate) fn record(
                 stream.device().describe(),
                 tensor.value().stream().device().describe()
             );
-            return Err(Error::device_mismatch(
-                op,
-                types.into_iter().cloned().collect(),
-                origin,
-                reason,
-            ));
+            return Err(Error::device_mismatch(op, types.into_iter().cloned().collect(), origin, reason));
         }
     }
-    let results = infer(op, &types, &attrs, &regions)
-        .map_err(|error| Error::from_type(&error, origin.clone()))?;
+    let results = infer(op, &types, &attrs, &regions).map_err(|error| Error::from_type(&error, origin.clone()))?;
     if let Attrs::Constant(Literal::Dense(ty, bytes)) = &attrs {
         // Dense constants are data, so they are uploaded rather than planned around.
         return Ok(SmallVec::from_elem(Tensor::upload(stream.clone(), ty, bytes, &origin)?, 1));
@@ -85,9 +78,7 @@ pub(crate) fn record(
         if let Some(Err(cause)) = value.outcome() {
             return Ok(results
                 .into_iter()
-                .map(|ty| {
-                    Tensor::from_value(Value::settled(ty, stream.clone(), Err(cause.clone())))
-                })
+                .map(|ty| Tensor::from_value(Value::settled(ty, stream.clone(), Err(cause.clone()))))
                 .collect());
         }
     }

@@ -19,6 +19,8 @@ pub struct Error(Arc<Inner>);
 struct Inner {
     kind: Kind,
     op: Option<Opcode>,
+    /// The method that was called, where its misuse was found before there was an op.
+    method: Option<&'static str>,
     operands: Vec<TensorType>,
     origin: Origin,
     reason: String,
@@ -38,19 +40,14 @@ enum Kind {
 
 impl Error {
     fn new(kind: Kind, origin: Origin, reason: impl Into<String>) -> Self {
-        Error(Arc::new(Inner {
-            kind,
-            op: None,
-            operands: Vec::new(),
-            origin,
-            reason: reason.into(),
-        }))
+        Error(Arc::new(Inner { kind, op: None, method: None, operands: Vec::new(), origin, reason: reason.into() }))
     }
 
     pub(crate) fn from_type(error: &TypeError, origin: Origin) -> Self {
         Error(Arc::new(Inner {
             kind: Kind::Type,
             op: Some(error.op()),
+            method: None,
             operands: error.operands().to_vec(),
             origin,
             reason: error.reason().to_owned(),
@@ -61,45 +58,46 @@ impl Error {
         Error::new(Kind::Argument, origin, reason)
     }
 
-    pub(crate) fn device_mismatch(
-        op: Opcode,
+    /// A method called on tensors that it does not suit.
+    pub(crate) fn misuse(
+        method: &'static str,
         operands: Vec<TensorType>,
         origin: Origin,
-        reason: String,
+        reason: impl Into<String>,
     ) -> Self {
         Error(Arc::new(Inner {
-            kind: Kind::DeviceMismatch,
-            op: Some(op),
+            kind: Kind::Argument,
+            op: None,
+            method: Some(method),
             operands,
             origin,
-            reason,
+            reason: reason.into(),
         }))
     }
 
-    pub(crate) fn unsupported(
-        op: Option<Opcode>,
-        operands: Vec<TensorType>,
-        origin: Origin,
-        reason: String,
-    ) -> Self {
-        Error(Arc::new(Inner { kind: Kind::Unsupported, op, operands, origin, reason }))
+    /// An argument's error, once it is known whose argument it is.
+    #[must_use]
+    pub(crate) fn in_call(self, method: &'static str, operands: Vec<TensorType>) -> Self {
+        let Inner { kind, op, method: known, origin, reason, .. } = &*self.0;
+        if *kind != Kind::Argument || op.is_some() || known.is_some() {
+            return self;
+        }
+        Error::misuse(method, operands, origin.clone(), reason.clone())
     }
 
-    pub(crate) fn check(
-        op: Opcode,
-        operands: Vec<TensorType>,
-        origin: Origin,
-        reason: String,
-    ) -> Self {
-        Error(Arc::new(Inner { kind: Kind::Argument, op: Some(op), operands, origin, reason }))
+    pub(crate) fn device_mismatch(op: Opcode, operands: Vec<TensorType>, origin: Origin, reason: String) -> Self {
+        Error(Arc::new(Inner { kind: Kind::DeviceMismatch, op: Some(op), method: None, operands, origin, reason }))
     }
 
-    pub(crate) fn from_hal(
-        error: &HalError,
-        op: Option<Opcode>,
-        operands: Vec<TensorType>,
-        origin: Origin,
-    ) -> Self {
+    pub(crate) fn unsupported(op: Option<Opcode>, operands: Vec<TensorType>, origin: Origin, reason: String) -> Self {
+        Error(Arc::new(Inner { kind: Kind::Unsupported, op, method: None, operands, origin, reason }))
+    }
+
+    pub(crate) fn check(op: Opcode, operands: Vec<TensorType>, origin: Origin, reason: String) -> Self {
+        Error(Arc::new(Inner { kind: Kind::Argument, op: Some(op), method: None, operands, origin, reason }))
+    }
+
+    pub(crate) fn from_hal(error: &HalError, op: Option<Opcode>, operands: Vec<TensorType>, origin: Origin) -> Self {
         let kind = match error.kind() {
             ErrorKind::OutOfMemory => Kind::OutOfMemory,
             ErrorKind::Unsupported => Kind::Unsupported,
@@ -107,7 +105,7 @@ impl Error {
             ErrorKind::Unavailable => Kind::Unavailable,
             ErrorKind::InvalidProgram | ErrorKind::Internal => Kind::Internal,
         };
-        Error(Arc::new(Inner { kind, op, operands, origin, reason: error.to_string() }))
+        Error(Arc::new(Inner { kind, op, method: None, operands, origin, reason: error.to_string() }))
     }
 
     /// The op that failed, where an op did.
@@ -115,7 +113,12 @@ impl Error {
         self.0.op
     }
 
-    /// The types of that op's operands.
+    /// The op that failed, or the method whose misuse was found before there was an op, as errors print it.
+    pub fn call(&self) -> Option<&'static str> {
+        self.0.op.map(Opcode::mnemonic).or(self.0.method)
+    }
+
+    /// The types of that op's operands, or those of the tensors that the method was called on.
     pub fn operands(&self) -> &[TensorType] {
         &self.0.operands
     }
@@ -163,9 +166,9 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { op, operands, origin, reason, .. } = &*self.0;
-        if let Some(op) = op {
-            write!(f, "{op}(")?;
+        let Inner { operands, origin, reason, .. } = &*self.0;
+        if let Some(call) = self.call() {
+            write!(f, "{call}(")?;
             for (i, ty) in operands.iter().enumerate() {
                 write!(f, "{}{ty}", if i > 0 { ", " } else { "" })?;
             }

@@ -23,8 +23,7 @@ use crate::value::{Outcome, Value};
 /// Runs a cut trace; settles every output.
 pub(crate) fn run(stream: &Arc<StreamShared>, cut: Cut) {
     let device = stream.device();
-    let _span =
-        tracing::debug_span!("flush", stream = stream.id(), sequence = cut.sequence).entered();
+    let _span = tracing::debug_span!("flush", stream = stream.id(), sequence = cut.sequence).entered();
     let ops = cut.trace.nodes().len();
     device.totals.ops.fetch_add(ops as u64, Ordering::Relaxed);
     device.totals.cuts.fetch_add(1, Ordering::Relaxed);
@@ -57,9 +56,7 @@ fn submit(stream: &Arc<StreamShared>, cut: Cut, report: &mut FlushReport) {
     let donatable: SmallVec<[bool; 32]> = SmallVec::from_elem(true, inputs.len());
     let prepared = canonicalize(trace, &donatable).map_err(|unsupported| {
         let node = unsupported.node().map(|node| trace.node(node));
-        let operands = node.map_or(Vec::new(), |node| {
-            node.operands.iter().map(|&id| trace.ty(id).clone()).collect()
-        });
+        let operands = node.map_or(Vec::new(), |node| node.operands.iter().map(|&id| trace.ty(id).clone()).collect());
         let origin = node.map_or(Origin::Unknown, |node| node.origin.clone());
         Error::unsupported(node.map(|node| node.op), operands, origin, unsupported.to_string())
     });
@@ -67,12 +64,9 @@ fn submit(stream: &Arc<StreamShared>, cut: Cut, report: &mut FlushReport) {
         report.key = keyed.key.hash64();
         let bound = device
             .plans
-            .get_or_try_build(&keyed.key, || {
-                BoundPlan::build(&keyed.key, device.hal(), &device.programs)
-            })
+            .get_or_try_build(&keyed.key, || BoundPlan::build(&keyed.key, device.hal(), &device.programs))
             .map_err(|error| {
-                let origin =
-                    trace.nodes().last().map_or(Origin::Unknown, |node| node.origin.clone());
+                let origin = trace.nodes().last().map_or(Origin::Unknown, |node| node.origin.clone());
                 bound::blame(&error, &origin)
             })?;
         Ok((keyed, bound))
@@ -85,13 +79,11 @@ fn submit(stream: &Arc<StreamShared>, cut: Cut, report: &mut FlushReport) {
             return;
         }
     };
-    report.plan =
-        if built { PlanSource::Built { programs: bound.new_programs } } else { PlanSource::Cached };
+    report.plan = if built { PlanSource::Built { programs: bound.new_programs } } else { PlanSource::Cached };
     report.launches = bound.executables.len();
     report.bytes_moved = bound.plan.bytes_moved(&keyed.params);
     report.peak_bytes = bound.plan.peak_bytes(&keyed.params);
-    let mut submission =
-        Submission { stream, trace, bound: &bound, slots: Slots::new(&bound.plan, inputs) };
+    let mut submission = Submission { stream, trace, bound: &bound, slots: Slots::new(&bound.plan, inputs) };
     let mut launches = 0;
     for step in bound.plan.steps() {
         match step {
@@ -122,20 +114,17 @@ impl Submission<'_> {
     /// Submits launch number `at` of the plan; a failure poisons its outputs.
     fn launch(&mut self, at: usize, launch: &plan::Launch, params: &[i64], scalars: &[u64]) {
         let results = self.slots.args(launch).and_then(|args| {
-            let params: SmallVec<[i64; 16]> =
-                launch.params.iter().map(|&param| params[usize::from(param)]).collect();
+            let params: SmallVec<[i64; 16]> = launch.params.iter().map(|&param| params[usize::from(param)]).collect();
             let scalars: SmallVec<[u64; 8]> =
                 launch.scalars.iter().map(|&scalar| scalars[usize::from(scalar)]).collect();
             let output = *launch.output_nodes.first().expect("a launch computes something");
             let label = bound::label(self.trace, self.bound, at, output);
             let arguments = Launch { params: &params, scalars: &scalars, args, label };
-            self.stream.device().hal().execute(&self.bound.executables[at], arguments).map_err(
-                |error| {
-                    let error = bound::blame(&error, &Origin::Unknown);
-                    self.stream.note_failure(&error);
-                    error
-                },
-            )
+            self.stream.device().hal().execute(&self.bound.executables[at], arguments).map_err(|error| {
+                let error = bound::blame(&error, &Origin::Unknown);
+                self.stream.note_failure(&error);
+                error
+            })
         });
         match results {
             Ok(execution) => {
@@ -143,9 +132,7 @@ impl Submission<'_> {
                     self.slots.set(slot, Ok(buffer));
                 }
             }
-            Err(error) => {
-                launch.outputs.iter().for_each(|&slot| self.slots.set(slot, Err(error.clone())))
-            }
+            Err(error) => launch.outputs.iter().for_each(|&slot| self.slots.set(slot, Err(error.clone()))),
         }
         self.slots.clear(&launch.dead);
     }
@@ -184,16 +171,13 @@ impl Slots {
             if !input.last_use {
                 return self.outcome(input.slot).map(Arg::Borrowed);
             }
-            let outcome =
-                self.0[input.slot.index()].take().expect("a slot is taken at its last use only");
+            let outcome = self.0[input.slot.index()].take().expect("a slot is taken at its last use only");
             // What a tensor, another slot or another trace still holds can be read again, so it is only lent.
-            outcome.map(|buffer| {
-                if Arc::strong_count(&buffer) == 1 {
-                    Arg::Donated(buffer)
-                } else {
-                    Arg::Borrowed(buffer)
-                }
-            })
+            outcome.map(
+                |buffer| {
+                    if Arc::strong_count(&buffer) == 1 { Arg::Donated(buffer) } else { Arg::Borrowed(buffer) }
+                },
+            )
         };
         launch.inputs.iter().map(argument).collect()
     }

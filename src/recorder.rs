@@ -109,10 +109,7 @@ impl Recorder {
             value.position(self.epoch)
         } else {
             // Inputs from other streams are few; their own position belongs to their own stream.
-            self.inputs
-                .iter()
-                .position(|input| Arc::ptr_eq(input, value))
-                .map(|at| self.trace.inputs()[at])
+            self.inputs.iter().position(|input| Arc::ptr_eq(input, value)).map(|at| self.trace.inputs()[at])
         };
         known.unwrap_or_else(|| {
             let id = self.trace.input(value.ty().clone());
@@ -146,13 +143,7 @@ impl Recorder {
         self.bytes = 0;
         executor::run(
             stream,
-            Cut {
-                trace: &self.trace,
-                inputs: &mut self.inputs,
-                outputs: &self.outputs,
-                reason,
-                sequence,
-            },
+            Cut { trace: &self.trace, inputs: &mut self.inputs, outputs: &self.outputs, reason, sequence },
         );
         self.trace.clear();
         self.inputs.clear();

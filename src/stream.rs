@@ -73,9 +73,7 @@ impl Stream {
         impl Drop for Leave {
             fn drop(&mut self) {
                 CURRENT.with_borrow_mut(|current| {
-                    if let Some(at) =
-                        current.iter().rposition(|stream| stream.shared().device.id() == self.0)
-                    {
+                    if let Some(at) = current.iter().rposition(|stream| stream.shared().device.id() == self.0) {
                         current.remove(at);
                     }
                 });
@@ -235,9 +233,7 @@ pub(crate) fn thread_id() -> u64 {
 /// Calls `body` with the thread's current stream on `device`, making one where there is none.
 pub(crate) fn current<R>(device: &Arc<DeviceInner>, body: impl FnOnce(&Stream) -> R) -> R {
     let found = CURRENT.with_borrow_mut(|current| {
-        if let Some(stream) =
-            current.iter().rev().find(|stream| Arc::ptr_eq(&stream.shared().device, device))
-        {
+        if let Some(stream) = current.iter().rev().find(|stream| Arc::ptr_eq(&stream.shared().device, device)) {
             return stream.clone();
         }
         let stream = Stream(Arc::new(Handle(StreamShared::new(device.clone()))));

@@ -34,11 +34,7 @@ impl Tensor {
     /// # Errors
     /// The number of elements is not that of the shape, or the device is out of memory.
     #[track_caller]
-    pub fn from_slice<T: Element>(
-        device: &Device,
-        elements: &[T],
-        shape: impl Into<Shape>,
-    ) -> Result<Self> {
+    pub fn from_slice<T: Element>(device: &Device, elements: &[T], shape: impl Into<Shape>) -> Result<Self> {
         Tensor::from_bytes(device, T::DTYPE, bytemuck::cast_slice(elements), shape)
     }
 
@@ -47,12 +43,7 @@ impl Tensor {
     /// # Errors
     /// The number of bytes is not that of the type, a bool is neither 0 nor 1, or the device is out of memory.
     #[track_caller]
-    pub fn from_bytes(
-        device: &Device,
-        dtype: DType,
-        bytes: &[u8],
-        shape: impl Into<Shape>,
-    ) -> Result<Self> {
+    pub fn from_bytes(device: &Device, dtype: DType, bytes: &[u8], shape: impl Into<Shape>) -> Result<Self> {
         let origin = Origin::caller();
         let ty = TensorType::new(dtype, shape);
         if ty.checked_byte_len() != Some(bytes.len()) {
@@ -65,26 +56,13 @@ impl Tensor {
         if dtype == DType::Bool
             && let Some(at) = bytes.iter().position(|&byte| byte > 1)
         {
-            return Err(Error::argument(
-                origin,
-                format!("byte {at} of a bool tensor is {}, not 0 or 1", bytes[at]),
-            ));
+            return Err(Error::argument(origin, format!("byte {at} of a bool tensor is {}, not 0 or 1", bytes[at])));
         }
-        Tensor::upload(
-            stream::current(device.inner(), |stream| stream.shared().clone()),
-            &ty,
-            bytes,
-            &origin,
-        )
+        Tensor::upload(stream::current(device.inner(), |stream| stream.shared().clone()), &ty, bytes, &origin)
     }
 
     /// A tensor at home in `stream`, with elements that fill its type.
-    pub(crate) fn upload(
-        stream: Arc<StreamShared>,
-        ty: &TensorType,
-        bytes: &[u8],
-        origin: &Origin,
-    ) -> Result<Self> {
+    pub(crate) fn upload(stream: Arc<StreamShared>, ty: &TensorType, bytes: &[u8], origin: &Origin) -> Result<Self> {
         let buffer = stream.device().upload(ty, bytes, origin)?;
         Ok(Tensor::from_value(Value::settled(ty.clone(), stream, Ok(buffer))))
     }
@@ -123,8 +101,8 @@ impl Tensor {
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         let origin = Origin::caller();
         if T::DTYPE != self.dtype() {
-            let reason = format!("a tensor of {} was read as {}", self.dtype(), T::DTYPE);
-            return Err(Error::argument(origin, reason));
+            let reason = format!("elements are {}, not {}", self.dtype(), T::DTYPE);
+            return Err(Error::misuse("to_vec", vec![self.ty().clone()], origin, reason));
         }
         let bytes = self.read(origin)?;
         Ok(bytes
@@ -154,10 +132,8 @@ impl Tensor {
     pub fn item<T: Element>(&self) -> Result<T> {
         let origin = Origin::caller();
         if self.shape().elements() != 1 {
-            return Err(Error::argument(
-                origin,
-                format!("item of a tensor of shape {}", self.shape()),
-            ));
+            let reason = format!("takes 1 element, not {}", self.shape().elements());
+            return Err(Error::misuse("item", vec![self.ty().clone()], origin, reason));
         }
         Ok(self.to_vec::<T>()?.remove(0))
     }
@@ -167,8 +143,7 @@ impl Tensor {
         if self.value.outcome().is_none() {
             stream.cut(CutReason::Read(origin.clone()));
         }
-        let outcome =
-            self.value.outcome().expect("a cut settles every value of its trace that has a handle");
+        let outcome = self.value.outcome().expect("a cut settles every value of its trace that has a handle");
         outcome
             .as_ref()
             .map_err(Error::clone)

@@ -31,29 +31,15 @@ pub(crate) struct Value {
 
 impl Value {
     /// A value that stands at `id` in the pending trace `epoch` of `stream`; one handle exists.
-    pub(crate) fn pending(
-        ty: TensorType,
-        stream: Arc<StreamShared>,
-        epoch: u32,
-        id: ValueId,
-    ) -> Arc<Self> {
-        let value = Value {
-            ty,
-            stream,
-            handles: AtomicUsize::new(1),
-            outcome: OnceCell::new(),
-            position: AtomicU64::new(0),
-        };
+    pub(crate) fn pending(ty: TensorType, stream: Arc<StreamShared>, epoch: u32, id: ValueId) -> Arc<Self> {
+        let value =
+            Value { ty, stream, handles: AtomicUsize::new(1), outcome: OnceCell::new(), position: AtomicU64::new(0) };
         value.set_position(epoch, id);
         Arc::new(value)
     }
 
     /// A value that is there or has failed; one handle exists.
-    pub(crate) fn settled(
-        ty: TensorType,
-        stream: Arc<StreamShared>,
-        outcome: Outcome,
-    ) -> Arc<Self> {
+    pub(crate) fn settled(ty: TensorType, stream: Arc<StreamShared>, outcome: Outcome) -> Arc<Self> {
         Arc::new(Value {
             ty,
             stream,

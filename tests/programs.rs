@@ -66,8 +66,7 @@ fn programs_that_failed_once_do_not_again() {
     for entry in std::fs::read_dir(&folder).expect("the corpus is there") {
         let path = entry.expect("the corpus can be listed").path();
         let source = std::fs::read_to_string(&path).expect("a program of the corpus is text");
-        let program =
-            text::parse(&source).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let program = text::parse(&source).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         if let Err(mismatch) = check(&program, &Setup::all(), &DEVICES) {
             panic!("{}: {mismatch}", path.display());
         }

@@ -30,8 +30,7 @@ const LONGEST: usize = 800;
 const LONG_FILES: &[(&str, &str)] = &[];
 
 /// Names that say nothing about what a file is for.
-const BANNED_NAMES: &[&str] =
-    &["utils", "util", "common", "base", "helpers", "helper", "manager", "misc"];
+const BANNED_NAMES: &[&str] = &["utils", "util", "common", "base", "helpers", "helper", "manager", "misc"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -61,11 +60,7 @@ fn rust_files() -> Vec<(String, String)> {
     paths
         .into_iter()
         .map(|path| {
-            let name = path
-                .strip_prefix(root())
-                .expect("found below the root")
-                .to_string_lossy()
-                .replace('\\', "/");
+            let name = path.strip_prefix(root()).expect("found below the root").to_string_lossy().replace('\\', "/");
             (name, std::fs::read_to_string(&path).expect("a source file is UTF-8"))
         })
         .collect()
@@ -74,50 +69,34 @@ fn rust_files() -> Vec<(String, String)> {
 #[test]
 fn crates_depend_only_downwards() {
     for &(krate, allowed) in EDGES {
-        let manifest = std::fs::read_to_string(root().join(krate).join("Cargo.toml"))
-            .expect("a crate has a manifest");
+        let manifest = std::fs::read_to_string(root().join(krate).join("Cargo.toml")).expect("a crate has a manifest");
         let manifest: toml::Table = manifest.parse().expect("a manifest is TOML");
         let dependencies = manifest["dependencies"].as_table().expect("dependencies are a table");
-        let found: BTreeSet<&str> = dependencies
-            .keys()
-            .map(String::as_str)
-            .filter(|name| name.starts_with("systole"))
-            .collect();
+        let found: BTreeSet<&str> =
+            dependencies.keys().map(String::as_str).filter(|name| name.starts_with("systole")).collect();
         let allowed: BTreeSet<&str> = allowed.iter().copied().collect();
-        assert!(
-            found.is_subset(&allowed),
-            "{krate}/Cargo.toml depends on {found:?}, and may on {allowed:?}"
-        );
+        assert!(found.is_subset(&allowed), "{krate}/Cargo.toml depends on {found:?}, and may on {allowed:?}");
     }
 }
 
 #[test]
 fn every_member_has_its_edges_declared() {
-    let manifest: toml::Table = std::fs::read_to_string(root().join("Cargo.toml"))
-        .expect("the root manifest")
-        .parse()
-        .expect("TOML");
+    let manifest: toml::Table =
+        std::fs::read_to_string(root().join("Cargo.toml")).expect("the root manifest").parse().expect("TOML");
     let members = manifest["workspace"]["default-members"].as_array().expect("default members");
-    let members: BTreeSet<&str> =
-        members.iter().map(|member| member.as_str().expect("a path")).collect();
+    let members: BTreeSet<&str> = members.iter().map(|member| member.as_str().expect("a path")).collect();
     let declared: BTreeSet<&str> = EDGES.iter().map(|(krate, _)| *krate).collect();
     assert_eq!(members, declared);
 }
 
 #[test]
 fn every_dependency_is_named_with_its_reason() {
-    let contributing =
-        std::fs::read_to_string(root().join("CONTRIBUTING.md")).expect("CONTRIBUTING.md");
-    let manifest: toml::Table = std::fs::read_to_string(root().join("Cargo.toml"))
-        .expect("the root manifest")
-        .parse()
-        .expect("TOML");
+    let contributing = std::fs::read_to_string(root().join("CONTRIBUTING.md")).expect("CONTRIBUTING.md");
+    let manifest: toml::Table =
+        std::fs::read_to_string(root().join("Cargo.toml")).expect("the root manifest").parse().expect("TOML");
     for name in manifest["workspace"]["dependencies"].as_table().expect("a table").keys() {
         if !name.starts_with("systole") {
-            assert!(
-                contributing.contains(&format!("| `{name}` |")),
-                "CONTRIBUTING.md gives no reason for {name}"
-            );
+            assert!(contributing.contains(&format!("| `{name}` |")), "CONTRIBUTING.md gives no reason for {name}");
         }
     }
 }
@@ -138,12 +117,8 @@ fn files_are_nouns_of_the_domain_and_not_too_long() {
         let lines = text.lines().count();
         let excused = LONG_FILES.iter().any(|(file, _)| *file == name);
         assert!(lines <= LONGEST || excused, "{name} has {lines} lines, more than {LONGEST}");
-        let stem =
-            Path::new(&name).file_stem().expect("a file has a name").to_string_lossy().into_owned();
-        assert!(
-            !BANNED_NAMES.contains(&stem.as_str()),
-            "{name}: the name says nothing about what it is for"
-        );
+        let stem = Path::new(&name).file_stem().expect("a file has a name").to_string_lossy().into_owned();
+        assert!(!BANNED_NAMES.contains(&stem.as_str()), "{name}: the name says nothing about what it is for");
     }
 }
 
@@ -169,9 +144,7 @@ fn nothing_is_left_for_later() {
 #[test]
 fn libraries_read_no_environment() {
     for (name, text) in rust_files() {
-        let library = ["src/", "kernels/src/", "fusion/src/", "hal/src/"]
-            .iter()
-            .any(|room| name.starts_with(room));
+        let library = ["src/", "kernels/src/", "fusion/src/", "hal/src/"].iter().any(|room| name.starts_with(room));
         if library {
             assert!(!text.contains("env::var"), "{name} reads the environment");
             assert!(!text.contains("process::exit"), "{name} exits the process");

@@ -8,8 +8,7 @@ use std::time::Duration;
 use expect_test::{Expect, expect};
 use systole::hal::sim::{Faults, Gate};
 use systole::{
-    Config, CutReason, DType, Device, FlushReport, Mode, Opcode, Origin, PlanSource, Result,
-    Stream, Tensor, with_mode,
+    Config, CutReason, DType, Device, FlushReport, Mode, Opcode, Origin, PlanSource, Result, Stream, Tensor, with_mode,
 };
 
 fn open(config: Config) -> Device {
@@ -30,9 +29,8 @@ fn numbers(device: &Device, count: usize) -> Tensor {
 type CutKey = (u64, u64, CutReason, usize, usize, u64);
 
 fn cut_keys(device: &Device) -> Vec<CutKey> {
-    let key = |report: FlushReport| {
-        (report.stream, report.sequence, report.reason, report.ops, report.outputs, report.key)
-    };
+    let key =
+        |report: FlushReport| (report.stream, report.sequence, report.reason, report.ops, report.outputs, report.key);
     device.reports().into_iter().map(key).collect()
 }
 
@@ -50,10 +48,7 @@ fn describe(device: &Device) -> String {
             CutReason::Closed => String::from("closed"),
         };
         let planned = if report.plan == PlanSource::Nothing { ", nothing planned" } else { "" };
-        format!(
-            "stream {}: {reason}: {} ops, {} outputs{planned}\n",
-            report.stream, report.ops, report.outputs
-        )
+        format!("stream {}: {reason}: {} ops, {} outputs{planned}\n", report.stream, report.ops, report.outputs)
     };
     device.reports().iter().map(line).collect()
 }
@@ -129,13 +124,7 @@ fn a_hundred_runs_with_delays_and_foreign_drops_cut_alike() {
             0 => Faults::none(),
             _ => Faults::none().random_delays(number, 3, Duration::from_micros(300)),
         };
-        let device = open(Config {
-            first_window: 5,
-            window_limit: 20,
-            threads: 1,
-            faults,
-            ..Config::default()
-        });
+        let device = open(Config { first_window: 5, window_limit: 20, threads: 1, faults, ..Config::default() });
         // On a thread of its own, so that its current stream is fresh.
         let read = thread::scope(|scope| {
             let running = scope.spawn(|| eventful(&device, number).expect("the program runs"));
@@ -157,8 +146,7 @@ fn a_hundred_runs_with_delays_and_foreign_drops_cut_alike() {
 
 #[test]
 fn cuts_do_not_depend_on_what_the_cache_holds() -> Result<()> {
-    let device =
-        open(Config { first_window: 5, window_limit: 20, threads: 1, ..Config::default() });
+    let device = open(Config { first_window: 5, window_limit: 20, threads: 1, ..Config::default() });
     let run = || {
         let before = device.reports().len();
         Stream::new(&device).enter(|| eventful(&device, 3)).expect("the program runs");
@@ -246,11 +234,7 @@ fn a_drop_on_another_thread_counts_from_the_next_cut() -> Result<()> {
     "#]],
     );
     device.synchronize()?;
-    assert_eq!(
-        device.stats().memory.in_use,
-        in_use + 4096,
-        "what was dropped elsewhere is given back after the cut"
-    );
+    assert_eq!(device.stats().memory.in_use, in_use + 4096, "what was dropped elsewhere is given back after the cut");
     // Once settled, a drop on any thread gives the memory back at once.
     thread::spawn(move || drop(here)).join().expect("dropping does not panic");
     assert_eq!(device.stats().memory.in_use, in_use);
@@ -268,9 +252,7 @@ fn a_pending_value_used_by_another_stream_is_cut_off_there() -> Result<()> {
     let reports = device.reports();
     assert_eq!(reports.len(), 1, "the stream that uses the value is not cut");
     assert_eq!((reports[0].stream, reports[0].outputs), (first.id(), 2));
-    let CutReason::UsedBy(Origin::Caller(location)) = &reports[0].reason else {
-        panic!("{:?}", reports[0].reason)
-    };
+    let CutReason::UsedBy(Origin::Caller(location)) = &reports[0].reason else { panic!("{:?}", reports[0].reason) };
     assert_eq!((location.file(), location.line()), (file!(), line));
     assert_eq!(z.to_vec::<f32>()?, [2.0, 2.25, 2.5, 2.75]);
     assert_eq!(unrelated.to_vec::<f32>()?, [0.0, 0.375, 0.75, 1.125]);
@@ -291,12 +273,7 @@ fn a_pending_value_used_by_another_stream_is_cut_off_there() -> Result<()> {
 #[test]
 fn threads_record_into_streams_of_their_own() {
     const THREADS: usize = 6;
-    let device = open(Config {
-        first_window: 7,
-        window_limit: 14,
-        report_capacity: 100_000,
-        ..Config::default()
-    });
+    let device = open(Config { first_window: 7, window_limit: 14, report_capacity: 100_000, ..Config::default() });
     let shared = Arc::new(numbers(&device, 100));
     let results: Vec<Vec<u32>> = thread::scope(|scope| {
         let work = |_| {
@@ -314,10 +291,7 @@ fn threads_record_into_streams_of_their_own() {
             })
         };
         let threads: Vec<_> = (0..THREADS).map(work).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().expect("no panic").expect("no error"))
-            .collect()
+        threads.into_iter().map(|thread| thread.join().expect("no panic").expect("no error")).collect()
     });
     assert!(results.iter().all(|result| *result == results[0]));
     let mut streams: std::collections::BTreeMap<u64, Vec<_>> = Default::default();
@@ -330,11 +304,7 @@ fn threads_record_into_streams_of_their_own() {
     let mut keys: Vec<u64> = streams[0].iter().map(|cut| cut.4).collect();
     keys.sort_unstable();
     keys.dedup();
-    assert_eq!(
-        device.stats().plans.builds,
-        keys.len() as u64,
-        "each key is built once, whoever comes first"
-    );
+    assert_eq!(device.stats().plans.builds, keys.len() as u64, "each key is built once, whoever comes first");
 }
 
 #[test]
@@ -359,8 +329,7 @@ fn a_pending_value_may_be_read_by_many_threads() -> Result<()> {
 
 #[test]
 fn windows_grow_with_each_cut_at_the_bound() -> Result<()> {
-    let device =
-        open(Config { first_window: 4, window_limit: 16, threads: 1, ..Config::default() });
+    let device = open(Config { first_window: 4, window_limit: 16, threads: 1, ..Config::default() });
     let mut x = numbers(&device, 8);
     for at in 0..64 {
         x = x.abs()?;
@@ -539,9 +508,8 @@ fn current_streams_nest() -> Result<()> {
         });
         assert_eq!(id(), a.id());
     });
-    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        a.enter(|| panic!("leaves it by unwinding"))
-    }));
+    let panicked =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| a.enter(|| panic!("leaves it by unwinding"))));
     assert!(panicked.is_err());
     assert_eq!(id(), home.id());
     Ok(())

@@ -112,9 +112,7 @@ mod tests {
     #[test]
     fn a_bare_run_is_the_demonstration() {
         let args = Args::parse_from(["systole", "run", "digits"]);
-        let Some(Command::Run(run)) = args.command else {
-            panic!("run was parsed as something else")
-        };
+        let Some(Command::Run(run)) = args.command else { panic!("run was parsed as something else") };
         assert_eq!(format!("{run:?}"), format!("{:?}", RunArgs::of(&systole_models::ALL[0])));
     }
 }

@@ -37,11 +37,7 @@ mod tests {
     #[test]
     fn every_name_is_listed() {
         let text = render();
-        for name in Profile::ALL
-            .map(Profile::name)
-            .into_iter()
-            .chain(Isa::available().into_iter().map(Isa::name))
-        {
+        for name in Profile::ALL.map(Profile::name).into_iter().chain(Isa::available().into_iter().map(Isa::name)) {
             assert!(text.contains(name), "{text}");
         }
     }

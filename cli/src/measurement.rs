@@ -138,11 +138,7 @@ mod tests {
 
     #[test]
     fn the_first_group_counts_only_alone() {
-        let group = |micros| Group {
-            steps: 2,
-            wall: Duration::from_micros(micros),
-            kernels: Duration::ZERO,
-        };
+        let group = |micros| Group { steps: 2, wall: Duration::from_micros(micros), kernels: Duration::ZERO };
         let stats = Stats::default();
         let time = |groups: &[Group]| summarize(groups, &stats, &stats).seconds_per_step * 1e6;
         assert_eq!(time(&[group(100)]).round(), 50.0);

@@ -19,8 +19,7 @@ impl Outcome {
             return Some(String::from("number of parameters"));
         }
         self.parameters.iter().zip(&other.parameters).find_map(|((name, own), (_, others))| {
-            first_difference(own, others)
-                .map(|place| format!("element {place} of parameter {name}"))
+            first_difference(own, others).map(|place| format!("element {place} of parameter {name}"))
         })
     }
 
@@ -53,10 +52,7 @@ mod tests {
     #[test]
     fn the_first_difference_is_named() {
         let one = outcome(&[2.0, 1.0], &[0.5, 0.0]);
-        assert_eq!(
-            one.difference(&outcome(&[2.0], &[0.5, 0.0])).as_deref(),
-            Some("loss of step 2")
-        );
+        assert_eq!(one.difference(&outcome(&[2.0], &[0.5, 0.0])).as_deref(), Some("loss of step 2"));
         let place = one.difference(&outcome(&[2.0, 1.0], &[0.5, -0.0]));
         assert_eq!(place.as_deref(), Some("element 1 of parameter weight"));
     }

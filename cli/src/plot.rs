@@ -25,18 +25,11 @@ pub(crate) fn curve(values: &[f32], columns: usize, rows: usize) -> String {
     let width = (0..rows).map(|row| label(row).len()).max().unwrap_or(0);
     let mut text = String::new();
     for (row, cells) in cells.chunks(columns).enumerate() {
-        let line: String =
-            cells.iter().map(|&dots| char::from_u32(BLANK + dots).unwrap_or(' ')).collect();
+        let line: String = cells.iter().map(|&dots| char::from_u32(BLANK + dots).unwrap_or(' ')).collect();
         text += &format!("{:>width$} ┤{}\n", label(row), line.trim_end_matches('\u{2800}'));
     }
     let last = values.len().to_string();
-    text + &format!(
-        "{:width$} └{}\n{:width$}  1{last:>columns$}\n",
-        "",
-        "─".repeat(columns),
-        "",
-        columns = columns - 1
-    )
+    text + &format!("{:width$} └{}\n{:width$}  1{last:>columns$}\n", "", "─".repeat(columns), "", columns = columns - 1)
 }
 
 /// Dots of each cell, row by row.
@@ -65,11 +58,7 @@ fn extremes(values: &[f32], x: usize, width: usize) -> Option<(f32, f32)> {
         let below = position.floor() as usize;
         let above = (below + 1).min(last);
         let share = (position - below as f64) as f32;
-        if share == 0.0 {
-            values[below]
-        } else {
-            values[below] * (1.0 - share) + values[above] * share
-        }
+        if share == 0.0 { values[below] } else { values[below] * (1.0 - share) + values[above] * share }
     };
     let between = values[from.ceil() as usize..=to.floor() as usize].iter().copied();
     let taken = between.chain([at(from), at(to)]).filter(|value| value.is_finite());

@@ -66,8 +66,7 @@ impl Modes {
 impl Report<'_> {
     /// The object on one line.
     pub(crate) fn to_json(&self) -> String {
-        let json = serde_json::to_string(self)
-            .expect("numbers, strings and lists can always be written as JSON");
+        let json = serde_json::to_string(self).expect("numbers, strings and lists can always be written as JSON");
         json + "\n"
     }
 }

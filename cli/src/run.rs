@@ -71,9 +71,7 @@ fn run_modes(args: &RunArgs) -> Result<Runs, Failure> {
     }
     let (first_mode, first) = &outcomes[0];
     let difference = outcomes[1..].iter().find_map(|(mode, other)| {
-        first
-            .difference(other)
-            .map(|place| format!("{place}, between a run in mode {first_mode} and one in {mode}"))
+        first.difference(other).map(|place| format!("{place}, between a run in mode {first_mode} and one in {mode}"))
     });
     let count = outcomes.len();
     let (_, outcome) = outcomes.swap_remove(0);

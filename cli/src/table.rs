@@ -37,15 +37,7 @@ pub(crate) fn render(model: &Model, device: &Capabilities, runs: &Runs) -> Strin
 }
 
 fn rows(measurements: &[(Mode, Measurement)]) -> String {
-    let heads = [
-        "time/step",
-        "in kernels",
-        "ops/step",
-        "launches/step",
-        "moved/step",
-        "plans built",
-        "plan hits",
-    ];
+    let heads = ["time/step", "in kernels", "ops/step", "launches/step", "moved/step", "plans built", "plan hits"];
     let mut text = format!("{HEADING}{:<7}", "mode");
     for head in heads {
         text += &format!("  {head:>width$}", width = head.len());

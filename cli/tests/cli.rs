@@ -6,11 +6,7 @@ use expect_test::{Expect, expect};
 use serde_json::Value;
 
 fn systole(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_systole"))
-        .args(args)
-        .env_remove("CLICOLOR_FORCE")
-        .output()
-        .unwrap()
+    Command::new(env!("CARGO_BIN_EXE_systole")).args(args).env_remove("CLICOLOR_FORCE").output().unwrap()
 }
 
 fn stdout(output: &Output) -> &str {
@@ -48,27 +44,14 @@ fn help_names_every_command_and_option() {
         assert!(stdout(&output).contains(word), "{word}: {}", stdout(&output));
     }
     let output = systole(&["run", "--help"]);
-    for word in [
-        "--mode",
-        "--profile",
-        "--threads",
-        "--isa",
-        "--steps",
-        "--json",
-        "digits",
-        "ieee",
-        "fused",
-    ] {
+    for word in ["--mode", "--profile", "--threads", "--isa", "--steps", "--json", "digits", "ieee", "fused"] {
         assert!(stdout(&output).contains(word), "{word}: {}", stdout(&output));
     }
 }
 
 #[test]
 fn the_version_is_the_crates() {
-    assert_eq!(
-        stdout(&systole(&["--version"])),
-        format!("systole {}\n", env!("CARGO_PKG_VERSION"))
-    );
+    assert_eq!(stdout(&systole(&["--version"])), format!("systole {}\n", env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
@@ -92,8 +75,7 @@ fn json_is_one_object_with_the_documented_keys() {
     assert!((losses[0].as_f64().unwrap() - 2.701_334).abs() < 2e-5, "{losses:?}");
     assert_eq!(keys(&report["modes"]), ["debug", "fused", "strict"]);
     for (mode, entry) in report["modes"].as_object().unwrap() {
-        let number =
-            |key: &str| entry[key].as_f64().unwrap_or_else(|| panic!("{mode}: {key} of {entry}"));
+        let number = |key: &str| entry[key].as_f64().unwrap_or_else(|| panic!("{mode}: {key} of {entry}"));
         assert_eq!(
             keys(entry),
             [
@@ -121,17 +103,14 @@ fn json_is_one_object_with_the_documented_keys() {
 
 #[test]
 fn one_mode_alone_is_held_against_itself() {
-    let report =
-        json(&["run", "digits", "--steps", "2", "--mode", "strict", "--isa", "portable", "--json"]);
+    let report = json(&["run", "digits", "--steps", "2", "--mode", "strict", "--isa", "portable", "--json"]);
     assert_eq!(keys(&report["modes"]), ["strict"]);
     assert_eq!(report["bits_identical"], true);
 }
 
 #[test]
 fn losses_do_not_depend_on_threads_or_instruction_set() {
-    let losses = |args: &[&str]| {
-        json(&[&["run", "digits", "--steps", "3", "--json"], args].concat())["losses"].clone()
-    };
+    let losses = |args: &[&str]| json(&[&["run", "digits", "--steps", "3", "--json"], args].concat())["losses"].clone();
     let expected = losses(&["--threads", "1"]);
     assert_eq!(losses(&["--threads", "2"]), expected);
     for isa in systole::Isa::available() {
@@ -146,11 +125,7 @@ fn the_table_says_whether_bits_are_identical() {
     assert!(text.lines().any(|line| line == "bits identical: yes"), "{text}");
     assert!(text.lines().any(|line| line.starts_with("fused is ")), "{text}");
     for mode in ["debug", "strict", "fused"] {
-        assert_eq!(
-            text.lines().filter(|line| line.starts_with(&format!("{mode:<7} "))).count(),
-            1,
-            "{text}"
-        );
+        assert_eq!(text.lines().filter(|line| line.starts_with(&format!("{mode:<7} "))).count(), 1, "{text}");
     }
     assert!(!text.contains('\u{1b}'), "no colours in a pipe");
     assert_eq!(stderr(&output), "", "no progress bar without a terminal");

@@ -156,9 +156,7 @@ fn is_source(node: &SymbolicNode) -> bool {
 
 fn is_view(node: &SymbolicNode) -> bool {
     match node.attrs {
-        SymbolicAttrs::BroadcastInDim(_)
-        | SymbolicAttrs::Transpose(_)
-        | SymbolicAttrs::Slice { .. } => true,
+        SymbolicAttrs::BroadcastInDim(_) | SymbolicAttrs::Transpose(_) | SymbolicAttrs::Slice { .. } => true,
         SymbolicAttrs::None => node.op == Opcode::Reshape,
         SymbolicAttrs::Splat(_)
         | SymbolicAttrs::Iota(_)
@@ -274,8 +272,7 @@ impl<'a> Demand<'a> {
         let symbolic = &self.trace.nodes[node];
         if !self.live[node] {
             Role::Dead
-        } else if self.is_alias(node) && (self.demanded[node] || self.is_general_reshape(symbolic))
-        {
+        } else if self.is_alias(node) && (self.demanded[node] || self.is_general_reshape(symbolic)) {
             Role::Alias
         } else if moves_only(symbolic) && !self.demanded[node] {
             Role::Folded
@@ -294,8 +291,7 @@ impl<'a> Demand<'a> {
 
     /// Whether a node's buffer, if anybody wants one, is that of its operand: a reshape, unless of a constant.
     fn is_alias(&self, node: usize) -> bool {
-        self.trace.nodes[node].op == Opcode::Reshape
-            && !(self.fuse && self.kinds[node] == Kind::Splat)
+        self.trace.nodes[node].op == Opcode::Reshape && !(self.fuse && self.kinds[node] == Kind::Splat)
     }
 
     fn mark_live(&mut self, value: ValueId) {
@@ -325,12 +321,8 @@ impl<'a> Demand<'a> {
             self.mark_live(operand);
             let needs_buffer = match symbolic.op.class() {
                 // Pad lays its first operand over the second, concatenate each over the others.
-                OpClass::Movement => {
-                    symbolic.op == Opcode::Concatenate || (symbolic.op == Opcode::Pad && i == 0)
-                }
-                OpClass::Gather => {
-                    i == 0 || self.kind(operand) != Kind::Buffer || has_index_vector(symbolic)
-                }
+                OpClass::Movement => symbolic.op == Opcode::Concatenate || (symbolic.op == Opcode::Pad && i == 0),
+                OpClass::Gather => i == 0 || self.kind(operand) != Kind::Buffer || has_index_vector(symbolic),
                 OpClass::Contract => self.kind(operand) != Kind::Buffer,
                 OpClass::Source
                 | OpClass::Unary
@@ -356,8 +348,7 @@ impl<'a> Demand<'a> {
             }
             let operand = symbolic.operands[0];
             let carries = trace.producer(operand).is_some_and(|operand| {
-                sliced[operand]
-                    && (!self.demanded[operand] || trace.nodes[operand].op == Opcode::Reshape)
+                sliced[operand] && (!self.demanded[operand] || trace.nodes[operand].op == Opcode::Reshape)
             });
             let slices = symbolic.op == Opcode::Slice;
             if slices && (carries || self.kind(operand) == Kind::Iota) {
@@ -380,11 +371,8 @@ impl Walker<'_> {
         let symbolic = &self.trace.nodes[node];
         if moves_only(symbolic) {
             let rank = symbolic.ty.shape.len();
-            let mut path = Path {
-                root: Root::Splat(0),
-                dims: (0..rank).map(PathDim::along).collect(),
-                via: SmallVec::new(),
-            };
+            let mut path =
+                Path { root: Root::Splat(0), dims: (0..rank).map(PathDim::along).collect(), via: SmallVec::new() };
             let value = self.trace.result(node);
             path.root = match self.source(node) {
                 Some(source) => source,
@@ -414,11 +402,8 @@ impl Walker<'_> {
 
     fn path(&self, operand: ValueId, buffers: bool) -> Path {
         let rank = self.trace.ty(operand).shape.len();
-        let mut path = Path {
-            root: Root::Value(operand),
-            dims: (0..rank).map(PathDim::along).collect(),
-            via: SmallVec::new(),
-        };
+        let mut path =
+            Path { root: Root::Value(operand), dims: (0..rank).map(PathDim::along).collect(), via: SmallVec::new() };
         path.root = self.finish(&mut path, operand, buffers);
         path
     }
@@ -432,9 +417,7 @@ impl Walker<'_> {
                 // Even a constant that somebody needs in memory is cheaper as a number.
                 Role::Member => !self.fuse || buffers || symbolic.op != Opcode::Constant,
                 Role::Alias => {
-                    buffers
-                        || !self.fuse
-                        || !is_degenerate(self.trace.ty(symbolic.operands[0]), &symbolic.ty)
+                    buffers || !self.fuse || !is_degenerate(self.trace.ty(symbolic.operands[0]), &symbolic.ty)
                 }
                 Role::Dead => unreachable!("what a live node reads is live"),
             };
@@ -498,8 +481,7 @@ impl Walker<'_> {
                 (0..from.shape.len()).map(slice).collect()
             }
             SymbolicAttrs::None if is_degenerate(from, ty) => {
-                let mut dims: SmallVec<[PathDim; 4]> =
-                    SmallVec::from_elem(PathDim::FIXED, from.shape.len());
+                let mut dims: SmallVec<[PathDim; 4]> = SmallVec::from_elem(PathDim::FIXED, from.shape.len());
                 for (dim, result) in proper_dims(from).zip(proper_dims(ty)) {
                     dims[dim] = at[result];
                 }

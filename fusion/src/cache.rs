@@ -157,11 +157,7 @@ impl<V, K: Clone + Eq + Hash> PlanCache<V, K> {
     ///
     /// # Errors
     /// `build` failed; nothing is cached.
-    pub fn get_or_try_build<E>(
-        &self,
-        key: &K,
-        build: impl FnOnce() -> Result<V, E>,
-    ) -> Result<(Arc<V>, bool), E> {
+    pub fn get_or_try_build<E>(&self, key: &K, build: impl FnOnce() -> Result<V, E>) -> Result<(Arc<V>, bool), E> {
         loop {
             let entry = match self.find_or_claim(key) {
                 Ok(entry) => entry,
@@ -253,13 +249,7 @@ impl<V, K: Clone + Eq + Hash> PlanCache<V, K> {
                 });
                 drop(place.insert(Arc::clone(&entry)));
                 self.misses.fetch_add(1, Ordering::Relaxed);
-                Err(Ticket {
-                    cache: self,
-                    key: key.clone(),
-                    entry,
-                    started: Instant::now(),
-                    finished: false,
-                })
+                Err(Ticket { cache: self, key: key.clone(), entry, started: Instant::now(), finished: false })
             }
         }
     }

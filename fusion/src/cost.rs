@@ -60,10 +60,7 @@ pub fn nominal_points(extents: &[Extent]) -> u64 {
 /// Work that the members which do not span the space do again in each tile but the first.
 pub(crate) fn repeated_work(trace: &SymbolicTrace, members: &[u32], space: &Space) -> u64 {
     let tiles = nominal_points(&space.axes) / TILE_POINTS;
-    let partial = members
-        .iter()
-        .zip(&space.placed)
-        .filter(|(_, placed)| placed.coverage == Coverage::Partial);
+    let partial = members.iter().zip(&space.placed).filter(|(_, placed)| placed.coverage == Coverage::Partial);
     partial
         .map(|(&node, _)| {
             let node = &trace.nodes[node as usize];

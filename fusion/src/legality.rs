@@ -84,18 +84,10 @@ impl fmt::Display for Refusal {
             Refusal::TwoMaps => f.write_str("two dimensions of a value would be one axis"),
             Refusal::NoCommonSpace => f.write_str("the values have no common index space"),
             Refusal::ReduceAxes => f.write_str("reductions along different axes"),
-            Refusal::ReducePartial => {
-                f.write_str("the reduced value does not span the index space")
-            }
-            Refusal::ReduceDot => {
-                f.write_str("a dot is reduced along all of its columns or not at all")
-            }
-            Refusal::OverlayPartial => {
-                f.write_str("what is padded or concatenated does not span the index space")
-            }
-            Refusal::Escapes => {
-                f.write_str("a value needed elsewhere would be computed repeatedly")
-            }
+            Refusal::ReducePartial => f.write_str("the reduced value does not span the index space"),
+            Refusal::ReduceDot => f.write_str("a dot is reduced along all of its columns or not at all"),
+            Refusal::OverlayPartial => f.write_str("what is padded or concatenated does not span the index space"),
+            Refusal::Escapes => f.write_str("a value needed elsewhere would be computed repeatedly"),
             Refusal::Cycle => f.write_str("another launch lies between"),
             Refusal::Unprofitable => f.write_str("no profit"),
             Refusal::Off => f.write_str("fusion is off"),
@@ -171,12 +163,7 @@ pub(crate) fn analyse(
     let anchor = candidate.anchor(&dims, dot);
     candidate.adopt(&dims, anchor, &mut vars);
 
-    let axes: Vars = anchor
-        .vars(&dims)
-        .iter()
-        .filter(|&&var| var != NO_VAR)
-        .map(|&var| vars.find(var))
-        .collect();
+    let axes: Vars = anchor.vars(&dims).iter().filter(|&&var| var != NO_VAR).map(|&var| vars.find(var)).collect();
     let mut space = Space {
         axes: axes.iter().map(|&axis| vars.extents[usize::from(axis)]).collect(),
         placed: SmallVec::new(),
@@ -262,19 +249,13 @@ impl<'a> Candidate<'a> {
     }
 
     fn find_dot(&self) -> Result<Option<usize>, Refusal> {
-        let mut dots = (0..self.members.len())
-            .filter(|&member| self.node(member).op.class() == OpClass::Contract);
+        let mut dots = (0..self.members.len()).filter(|&member| self.node(member).op.class() == OpClass::Contract);
         let dot = dots.next();
         if dots.next().is_some() { Err(Refusal::TwoDots) } else { Ok(dot) }
     }
 
     /// Variables of a member's operand and result, equated with those of the members it reads.
-    fn relate(
-        &self,
-        node: u32,
-        dims: &[(Vars, Vars)],
-        vars: &mut Variables,
-    ) -> Result<(Vars, Vars), Refusal> {
+    fn relate(&self, node: u32, dims: &[(Vars, Vars)], vars: &mut Variables) -> Result<(Vars, Vars), Refusal> {
         let symbolic = &self.trace.nodes[node as usize];
         let paths = self.accesses.paths(node as usize);
         let class = symbolic.op.class();
@@ -312,13 +293,7 @@ impl<'a> Candidate<'a> {
     }
 
     /// Equates the dimensions of the member that a path reads with `at`, the dimensions at the path's other end.
-    fn equate(
-        &self,
-        path: &Path,
-        at: &Vars,
-        dims: &[(Vars, Vars)],
-        vars: &mut Variables,
-    ) -> Result<(), Refusal> {
+    fn equate(&self, path: &Path, at: &Vars, dims: &[(Vars, Vars)], vars: &mut Variables) -> Result<(), Refusal> {
         let Some(member) = self.inside(path) else {
             return Ok(());
         };
@@ -327,9 +302,7 @@ impl<'a> Candidate<'a> {
         }
         for (&var, dim) in dims[member].1.iter().zip(&path.dims) {
             if var != NO_VAR {
-                let dim = dim
-                    .dim
-                    .expect("a dimension that is not 1 is read along a dimension of the operand");
+                let dim = dim.dim.expect("a dimension that is not 1 is read along a dimension of the operand");
                 vars.union(var, at[usize::from(dim)]);
             }
         }
@@ -346,9 +319,7 @@ impl<'a> Candidate<'a> {
         }
         let rank = |member: usize| dims[member].1.iter().filter(|&&var| var != NO_VAR).count();
         // The first of the largest, hence the reversal.
-        Anchor::Result(
-            (0..self.members.len()).rev().max_by_key(|&member| rank(member)).unwrap_or(0),
-        )
+        Anchor::Result((0..self.members.len()).rev().max_by_key(|&member| rank(member)).unwrap_or(0))
     }
 
     /// Gives classes that the anchor does not have one of the anchor's, where extents allow.
@@ -370,8 +341,7 @@ impl<'a> Candidate<'a> {
             let input = &space.placed[member].input;
             let mut in_order = dims.clone();
             in_order.sort_unstable();
-            let reduced: SmallVec<[u8; 4]> =
-                in_order.iter().filter_map(|&dim| input[dim as usize]).collect();
+            let reduced: SmallVec<[u8; 4]> = in_order.iter().filter_map(|&dim| input[dim as usize]).collect();
             let found = (reduce_direction(input.len(), dims), reduced);
             if input.iter().flatten().count() != space.axes.len() {
                 return Err(Refusal::ReducePartial);
@@ -398,16 +368,10 @@ impl<'a> Candidate<'a> {
         result[before..].iter().flatten().copied().collect()
     }
 
-    fn check_coverage(
-        &self,
-        space: &mut Space,
-        escapes: &impl Fn(u32) -> bool,
-    ) -> Result<(), Refusal> {
-        let bits =
-            |axes: &mut dyn Iterator<Item = u8>| axes.fold(0u64, |bits, axis| bits | 1 << axis);
+    fn check_coverage(&self, space: &mut Space, escapes: &impl Fn(u32) -> bool) -> Result<(), Refusal> {
+        let bits = |axes: &mut dyn Iterator<Item = u8>| axes.fold(0u64, |bits, axis| bits | 1 << axis);
         let full = bits(&mut (0..space.axes.len() as u8));
-        let kept =
-            space.reduce.as_ref().map(|(_, reduced)| full & !bits(&mut reduced.iter().copied()));
+        let kept = space.reduce.as_ref().map(|(_, reduced)| full & !bits(&mut reduced.iter().copied()));
         for (placed, &node) in space.placed.iter_mut().zip(self.members) {
             let spanned = bits(&mut placed.result.iter().flatten().copied());
             placed.coverage = if spanned == full {
@@ -485,11 +449,7 @@ impl Variables {
 
     fn union(&mut self, a: Var, b: Var) {
         let (a, b) = (self.find(a), self.find(b));
-        debug_assert_eq!(
-            self.extents[usize::from(a)],
-            self.extents[usize::from(b)],
-            "an axis has one extent"
-        );
+        debug_assert_eq!(self.extents[usize::from(a)], self.extents[usize::from(b)], "an axis has one extent");
         self.parents[usize::from(a)] = b;
     }
 
@@ -515,19 +475,15 @@ impl Variables {
     /// Merges the foreign classes among `dims` with classes of `target` that `dims` does not have yet: those at the
     /// same position if the shapes are equal, else, from the right, the rightmost that keeps the order, else any.
     fn adopt(&mut self, dims: &Vars, target: &Vars) {
-        let axes: Vars =
-            target.iter().map(|&var| if var == NO_VAR { NO_VAR } else { self.find(var) }).collect();
-        let mut own: Vars =
-            dims.iter().map(|&var| if var == NO_VAR { NO_VAR } else { self.find(var) }).collect();
+        let axes: Vars = target.iter().map(|&var| if var == NO_VAR { NO_VAR } else { self.find(var) }).collect();
+        let mut own: Vars = dims.iter().map(|&var| if var == NO_VAR { NO_VAR } else { self.find(var) }).collect();
         let is_foreign = |class: Var| class != NO_VAR && !axes.contains(&class);
         if !own.iter().any(|&class| is_foreign(class)) {
             return;
         }
-        let extent = |vars: &Variables, class: Var| {
-            (class != NO_VAR).then(|| vars.extents[usize::from(class)])
-        };
-        let same_shape = own.len() == axes.len()
-            && own.iter().zip(&axes).all(|(&a, &b)| extent(self, a) == extent(self, b));
+        let extent = |vars: &Variables, class: Var| (class != NO_VAR).then(|| vars.extents[usize::from(class)]);
+        let same_shape =
+            own.len() == axes.len() && own.iter().zip(&axes).all(|(&a, &b)| extent(self, a) == extent(self, b));
         let mut limit = axes.len();
         for dim in (0..own.len()).rev() {
             let class = own[dim];
@@ -539,9 +495,7 @@ impl Variables {
                 continue;
             }
             let fits = |&at: &usize| {
-                axes[at] != NO_VAR
-                    && extent(self, axes[at]) == extent(self, class)
-                    && !own.contains(&axes[at])
+                axes[at] != NO_VAR && extent(self, axes[at]) == extent(self, class) && !own.contains(&axes[at])
             };
             let choice = Some(dim)
                 .filter(|at| same_shape && fits(at))

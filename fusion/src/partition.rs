@@ -160,8 +160,7 @@ impl<'a> Growth<'a> {
 
     fn place_member(&mut self, node: u32, fuse: bool) {
         let producers = self.producers(node);
-        let mut sources: SmallVec<[GroupIndex; 4]> =
-            producers.iter().map(|&(_, group)| group).collect();
+        let mut sources: SmallVec<[GroupIndex; 4]> = producers.iter().map(|&(_, group)| group).collect();
         sources.sort_unstable();
         sources.dedup();
 
@@ -219,12 +218,7 @@ impl<'a> Growth<'a> {
         producers
     }
 
-    fn explain(
-        &mut self,
-        node: u32,
-        producers: &[(u32, GroupIndex)],
-        why: impl Fn(GroupIndex) -> Refusal,
-    ) {
+    fn explain(&mut self, node: u32, producers: &[(u32, GroupIndex)], why: impl Fn(GroupIndex) -> Refusal) {
         let apart = producers.iter().filter(|&&(producer, _)| {
             let group = &self.groups[self.group_of[producer as usize] as usize];
             !group.alias && self.group_of[producer as usize] != self.group_of[node as usize]
@@ -253,21 +247,13 @@ impl<'a> Growth<'a> {
     /// Nominal bytes that a member reads of a group's results.
     fn bytes_between(&self, node: u32, group: GroupIndex) -> u64 {
         let values = self.accesses.paths(node as usize).iter().filter_map(|path| path.value());
-        let read = values
-            .filter(|&value| self.trace.producer(value).is_some_and(|p| self.group_of[p] == group));
+        let read = values.filter(|&value| self.trace.producer(value).is_some_and(|p| self.group_of[p] == group));
         read.map(|value| cost::nominal_bytes(self.trace.ty(value))).fold(0, u64::saturating_add)
     }
 
     /// Whether `node`, which depends on the groups `sources`, may join `group`.
-    fn may_join(
-        &self,
-        node: u32,
-        group: GroupIndex,
-        sources: &[GroupIndex],
-    ) -> Result<(), Refusal> {
-        let between = |&source: &GroupIndex| {
-            source != group && self.groups[source as usize].ancestors.contains(group)
-        };
+    fn may_join(&self, node: u32, group: GroupIndex, sources: &[GroupIndex]) -> Result<(), Refusal> {
+        let between = |&source: &GroupIndex| source != group && self.groups[source as usize].ancestors.contains(group);
         if sources.iter().any(between) {
             return Err(Refusal::Cycle);
         }
@@ -281,13 +267,8 @@ impl<'a> Growth<'a> {
     fn may_merge(&self, a: GroupIndex, b: GroupIndex) -> Result<(), Refusal> {
         let (first, second) = (&self.groups[a as usize], &self.groups[b as usize]);
         let between = |from: GroupIndex, to: &Group| {
-            let third = |&group: &GroupIndex| {
-                self.groups[group as usize].is_alive() && group != a && group != b
-            };
-            to.ancestors
-                .iter()
-                .filter(third)
-                .any(|group| self.groups[group as usize].ancestors.contains(from))
+            let third = |&group: &GroupIndex| self.groups[group as usize].is_alive() && group != a && group != b;
+            to.ancestors.iter().filter(third).any(|group| self.groups[group as usize].ancestors.contains(from))
         };
         if between(a, second) || between(b, first) {
             return Err(Refusal::Cycle);
@@ -296,27 +277,18 @@ impl<'a> Growth<'a> {
             return Err(Refusal::TwoDots);
         }
         let members = union(&first.members, &second.members);
-        let bytes = first
-            .members
-            .iter()
-            .map(|&node| self.bytes_between(node, b))
-            .fold(0, u64::saturating_add);
+        let bytes = first.members.iter().map(|&node| self.bytes_between(node, b)).fold(0, u64::saturating_add);
         self.may_be_one(&members, bytes)
     }
 
     fn may_be_one(&self, members: &[u32], bytes: u64) -> Result<(), Refusal> {
         let escapes = |node: u32| {
             let inside = |user: &u32| members.binary_search(user).is_ok();
-            self.accesses.is_pinned(node as usize)
-                || !self.accesses.users(node as usize).iter().all(inside)
+            self.accesses.is_pinned(node as usize) || !self.accesses.users(node as usize).iter().all(inside)
         };
         let space = legality::analyse(self.trace, self.accesses, members, escapes)?;
         let repeated = cost::repeated_work(self.trace, members, &space);
-        if (Gain { bytes, launches: 1, repeated }).pays() {
-            Ok(())
-        } else {
-            Err(Refusal::Unprofitable)
-        }
+        if (Gain { bytes, launches: 1, repeated }).pays() { Ok(()) } else { Err(Refusal::Unprofitable) }
     }
 
     /// A group without dot, of the same shape, that reads a tensor which `node` reads too.
@@ -335,13 +307,10 @@ impl<'a> Growth<'a> {
                     continue;
                 }
                 tried.push(group);
-                let last =
-                    *self.groups[group as usize].members.last().expect("a group has members");
+                let last = *self.groups[group as usize].members.last().expect("a group has members");
                 let shape = |node: u32| self.space_shape(node);
                 let shared = cost::nominal_bytes(self.trace.ty(value));
-                if shape(last) == shape(node)
-                    && self.may_join_sibling(node, group, sources, shared).is_ok()
-                {
+                if shape(last) == shape(node) && self.may_join_sibling(node, group, sources, shared).is_ok() {
                     return Some(group);
                 }
             }
@@ -364,9 +333,7 @@ impl<'a> Growth<'a> {
         sources: &[GroupIndex],
         shared: u64,
     ) -> Result<(), Refusal> {
-        if sources.iter().any(|&source| {
-            source == group || self.groups[source as usize].ancestors.contains(group)
-        }) {
+        if sources.iter().any(|&source| source == group || self.groups[source as usize].ancestors.contains(group)) {
             return Err(Refusal::Cycle);
         }
         let mut members = self.groups[group as usize].members.clone();
@@ -470,13 +437,8 @@ impl<'a> Growth<'a> {
             let mut direct: SmallVec<[GroupIndex; 8]> = SmallVec::new();
             for &node in &group.members {
                 let alias = group.alias.then(|| self.trace.nodes[node as usize].operands[0]);
-                let read =
-                    self.accesses.paths(node as usize).iter().filter_map(|path| path.value());
-                for producer in alias
-                    .into_iter()
-                    .chain(read)
-                    .filter_map(|value: ValueId| self.trace.producer(value))
-                {
+                let read = self.accesses.paths(node as usize).iter().filter_map(|path| path.value());
+                for producer in alias.into_iter().chain(read).filter_map(|value: ValueId| self.trace.producer(value)) {
                     let source = self.group_of[producer];
                     if source as usize != index && !direct.contains(&source) {
                         direct.push(source);
@@ -490,16 +452,11 @@ impl<'a> Growth<'a> {
         }
         let first = |group: usize| Reverse((self.groups[group].members[0], group));
         let live = (0..self.groups.len()).filter(|&group| self.groups[group].is_alive());
-        let mut ready: BinaryHeap<_> =
-            live.filter(|&group| missing[group] == 0).map(first).collect();
+        let mut ready: BinaryHeap<_> = live.filter(|&group| missing[group] == 0).map(first).collect();
         let mut parts = Vec::new();
         while let Some(Reverse((_, group))) = ready.pop() {
             let Group { members, alias, .. } = &self.groups[group];
-            parts.push(if *alias {
-                Part::Alias(members[0])
-            } else {
-                Part::Group(members.to_vec())
-            });
+            parts.push(if *alias { Part::Alias(members[0]) } else { Part::Group(members.to_vec()) });
             for &next in &waiting[group] {
                 missing[next as usize] -= 1;
                 if missing[next as usize] == 0 {

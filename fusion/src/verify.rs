@@ -89,34 +89,23 @@ fn verify_nested(trace: &Trace, depth: usize) -> Result<(), VerifyError> {
     for (i, &input) in trace.inputs().iter().enumerate() {
         let ty = trace.ty(input);
         if !infer::addressable(ty) {
-            return Err(whole(
-                Clause::V3,
-                format!("input {i} of type {ty} takes more than {} bytes", isize::MAX),
-            ));
+            return Err(whole(Clause::V3, format!("input {i} of type {ty} takes more than {} bytes", isize::MAX)));
         }
     }
     for (i, node) in trace.nodes().iter().enumerate() {
-        let broken = |clause, message| VerifyError {
-            clause,
-            node: Some((NodeId(i as u32), node.op)),
-            message,
-        };
+        let broken = |clause, message| VerifyError { clause, node: Some((NodeId(i as u32), node.op)), message };
         let mut types = SmallVec::<[&TensorType; 3]>::new();
         for (number, &operand) in node.operands.iter().enumerate() {
             // Values are numbered in program order, so whatever has a smaller number was defined before.
             if operand >= node.first_result || trace.value_at(operand).is_none() {
-                let message =
-                    format!("operand {number} is value {}, which is not defined before", operand.0);
+                let message = format!("operand {number} is value {}, which is not defined before", operand.0);
                 return Err(broken(Clause::V1, message));
             }
             types.push(trace.ty(operand));
         }
         for region in &node.regions {
             if depth == MAX_REGION_DEPTH {
-                return Err(broken(
-                    Clause::V7,
-                    format!("regions nest deeper than {MAX_REGION_DEPTH}"),
-                ));
+                return Err(broken(Clause::V7, format!("regions nest deeper than {MAX_REGION_DEPTH}")));
             }
             verify_nested(region, depth + 1).map_err(|inner| match inner.clause {
                 Clause::V7 => broken(Clause::V7, inner.message),
@@ -130,8 +119,7 @@ fn verify_nested(trace: &Trace, depth: usize) -> Result<(), VerifyError> {
         }
         let inferred = infer::infer(node.op, &types, &node.attrs, &node.regions)
             .map_err(|error| broken(Clause::V2, error.to_string()))?;
-        let stated: SmallVec<[&TensorType; 1]> =
-            node.results().map(|result| trace.ty(result)).collect();
+        let stated: SmallVec<[&TensorType; 1]> = node.results().map(|result| trace.ty(result)).collect();
         if !inferred.iter().eq(stated.iter().copied()) {
             let list = |types: &mut dyn Iterator<Item = &TensorType>| {
                 types.map(TensorType::to_string).collect::<Vec<_>>().join(", ")
@@ -154,10 +142,7 @@ fn verify_nested(trace: &Trace, depth: usize) -> Result<(), VerifyError> {
     }
     for (i, &output) in trace.outputs().iter().enumerate() {
         if trace.value_at(output).is_none() {
-            return Err(whole(
-                Clause::V6,
-                format!("output {i} is value {}, which is not defined", output.0),
-            ));
+            return Err(whole(Clause::V6, format!("output {i} is value {}, which is not defined", output.0)));
         }
     }
     Ok(())
@@ -183,13 +168,7 @@ mod tests {
     }
 
     /// A trace of one input and one node on trust.
-    fn trusted(
-        op: Opcode,
-        operands: &[u32],
-        attrs: Attrs,
-        regions: &[Region],
-        results: &[TensorType],
-    ) -> Trace {
+    fn trusted(op: Opcode, operands: &[u32], attrs: Attrs, regions: &[Region], results: &[TensorType]) -> Trace {
         let mut trace = Trace::new();
         trace.input(f32s(&[2]));
         let operands = operands.iter().copied().map(ValueId).collect();
@@ -219,39 +198,19 @@ mod tests {
     #[test]
     fn v1_operands_are_defined_before() {
         let forward = trusted(Opcode::Add, &[0, 1], Attrs::None, &[], &[f32s(&[2])]);
-        check(
-            &forward,
-            Clause::V1,
-            "V1, node 0 (add): operand 1 is value 1, which is not defined before",
-        );
+        check(&forward, Clause::V1, "V1, node 0 (add): operand 1 is value 1, which is not defined before");
         let absent = trusted(Opcode::Tanh, &[9], Attrs::None, &[], &[f32s(&[2])]);
-        check(
-            &absent,
-            Clause::V1,
-            "V1, node 0 (tanh): operand 0 is value 9, which is not defined before",
-        );
+        check(&absent, Clause::V1, "V1, node 0 (tanh): operand 0 is value 9, which is not defined before");
     }
 
     #[test]
     fn v2_types_are_those_inferred() {
         let wrong = trusted(Opcode::Tanh, &[0], Attrs::None, &[], &[f32s(&[3])]);
-        check(
-            &wrong,
-            Clause::V2,
-            "V2, node 0 (tanh): it has results (tensor<3xf32>), inferred are (tensor<2xf32>)",
-        );
+        check(&wrong, Clause::V2, "V2, node 0 (tanh): it has results (tensor<3xf32>), inferred are (tensor<2xf32>)");
         let none = trusted(Opcode::Tanh, &[0], Attrs::None, &[], &[]);
-        check(
-            &none,
-            Clause::V2,
-            "V2, node 0 (tanh): it has results (), inferred are (tensor<2xf32>)",
-        );
+        check(&none, Clause::V2, "V2, node 0 (tanh): it has results (), inferred are (tensor<2xf32>)");
         let format = trusted(Opcode::Tanh, &[0], Attrs::Concatenate(0), &[], &[f32s(&[2])]);
-        check(
-            &format,
-            Clause::V2,
-            "V2, node 0 (tanh): tanh(tensor<2xf32>): concatenate attributes do not fit the op",
-        );
+        check(&format, Clause::V2, "V2, node 0 (tanh): tanh(tensor<2xf32>): concatenate attributes do not fit the op");
         let ty = f32s(&[2]);
         let short = Attrs::Constant(Literal::Dense(ty.clone(), vec![0; 4].into()));
         check(
@@ -300,11 +259,7 @@ mod tests {
             trace
         };
         verify(&reduce(monoid_region(Monoid::Add, DType::F32))).expect("sound");
-        check(
-            &reduce(Region::default()),
-            Clause::V5,
-            "V5, node 0 (reduce): its region has no output",
-        );
+        check(&reduce(Region::default()), Clause::V5, "V5, node 0 (reduce): its region has no output");
         let broken = trusted(Opcode::Tanh, &[7], Attrs::None, &[], &[f32s(&[2])]);
         check(
             &reduce(Arc::new(broken)),

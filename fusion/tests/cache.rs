@@ -3,8 +3,8 @@
 mod traces;
 
 use std::convert::Infallible;
-use std::sync::{Arc, Barrier};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 
 use expect_test::expect;
 use systole_fusion::cache::{CheckError, Lookup, PlanCache};
@@ -72,9 +72,7 @@ fn a_failed_build_leaves_no_trace() {
     let cache: PlanCache<usize> = PlanCache::new(8);
     assert_eq!(cache.get_or_try_build(&key(1), || Err("no memory")), Err("no memory"));
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let _ = cache.get_or_try_build(&key(1), || -> Result<usize, Infallible> {
-            panic!("a bug in a build")
-        });
+        let _ = cache.get_or_try_build(&key(1), || -> Result<usize, Infallible> { panic!("a bug in a build") });
     }));
     assert!(panicked.is_err());
     assert_eq!(cache.stats().entries, 0);
@@ -135,8 +133,7 @@ fn a_miss_is_explained_by_the_nearest_key() {
 #[test]
 fn a_check_rebuilds_on_hits_and_compares() {
     let cache: PlanCache<usize> = PlanCache::new(4);
-    let checked =
-        |value: usize| cache.get_or_try_build_checked(&key(1), || Ok::<_, Infallible>(value));
+    let checked = |value: usize| cache.get_or_try_build_checked(&key(1), || Ok::<_, Infallible>(value));
     assert!(checked(5).is_ok());
     assert!(checked(5).is_ok());
     let mismatch = checked(6).expect_err("the build depends on more than the key");

@@ -39,8 +39,7 @@ enum Outcome {
 }
 
 fn directory() -> Option<PathBuf> {
-    let beside =
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/conformance/stablehlo");
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/conformance/stablehlo");
     let directory = std::env::var_os("SYSTOLE_TESTDATA").map_or_else(beside, PathBuf::from);
     directory.is_dir().then_some(directory)
 }
@@ -51,10 +50,8 @@ fn say(line: &str) {
 }
 
 fn files(directory: &Path) -> Vec<(String, String)> {
-    let entries = std::fs::read_dir(directory)
-        .unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
-    let mut paths: Vec<PathBuf> =
-        entries.map(|entry| entry.expect("a readable directory").path()).collect();
+    let entries = std::fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a readable directory").path()).collect();
     paths.sort();
     paths
         .into_iter()
@@ -93,9 +90,8 @@ fn testdata_case(name: &str, text: &str) -> Option<Case> {
         }
     }
     let (values, types) = (values.join(", "), types.join(", "));
-    let text = format!(
-        "{main}func.func public @main() -> ({types}) {{\n{kept}    return {values} : {types}\n  }}{rest}"
-    );
+    let text =
+        format!("{main}func.func public @main() -> ({types}) {{\n{kept}    return {values} : {types}\n  }}{rest}");
     Some(Case { name: name.to_owned(), text, pairs })
 }
 
@@ -112,9 +108,7 @@ fn interpret_case(name: &str, text: &str) -> Option<Case> {
         let (kind, arguments) = after[..end].split_once(' ')?;
         let (value, other) = arguments.split_once(',')?;
         let (other, tolerance) = match other.rsplit_once("tolerance =") {
-            Some((other, tolerance)) => {
-                (other.trim_end().trim_end_matches(','), tolerance.trim().parse().ok()?)
-            }
+            Some((other, tolerance)) => (other.trim_end().trim_end_matches(','), tolerance.trim().parse().ok()?),
             None => (other, 1e-4),
         };
         pairs.push(match kind {
@@ -174,11 +168,7 @@ fn compare(found: &HostTensor, expected: &HostTensor, agreement: Agreement) -> R
     assert_eq!(found.ty, expected.ty, "what is compared has one type");
     for (i, (a, b)) in found.scalars().into_iter().zip(expected.scalars()).enumerate() {
         if !agree(a, b, agreement) {
-            return Err(format!(
-                "element {i} is {}, expected {} ({agreement:?})",
-                a.to_f64(),
-                b.to_f64()
-            ));
+            return Err(format!("element {i} is {}, expected {} ({agreement:?})", a.to_f64(), b.to_f64()));
         }
     }
     Ok(())
@@ -204,8 +194,7 @@ fn agree(a: Scalar, b: Scalar, agreement: Agreement) -> bool {
 
 /// Runs the cases; gives the number passed after saying what became of the others.
 fn report(what: &str, cases: &[Option<Case>]) -> usize {
-    let (mut passed, mut outside, mut failures) =
-        (0, BTreeMap::<String, usize>::new(), String::new());
+    let (mut passed, mut outside, mut failures) = (0, BTreeMap::<String, usize>::new(), String::new());
     for case in cases {
         let Some(case) = case else {
             *outside.entry(String::from("not of the usual form")).or_default() += 1;
@@ -214,9 +203,7 @@ fn report(what: &str, cases: &[Option<Case>]) -> usize {
         match run(case) {
             Outcome::Passed => passed += 1,
             Outcome::Outside(reason) => *outside.entry(reason).or_default() += 1,
-            Outcome::Failed(message) => {
-                writeln!(failures, "{}: {message}", case.name).expect("strings take all")
-            }
+            Outcome::Failed(message) => writeln!(failures, "{}: {message}", case.name).expect("strings take all"),
         }
     }
     let count: usize = outside.values().sum();
@@ -235,10 +222,8 @@ fn testdata() {
     let Some(directory) = directory() else {
         return say("skipped: StableHLO's test data are not at hand (SYSTOLE_TESTDATA)");
     };
-    let cases: Vec<_> = files(&directory.join("testdata"))
-        .iter()
-        .map(|(name, text)| testdata_case(name, text))
-        .collect();
+    let cases: Vec<_> =
+        files(&directory.join("testdata")).iter().map(|(name, text)| testdata_case(name, text)).collect();
     let passed = report("testdata", &cases);
     assert!(passed >= 174, "{passed} cases passed: a case that passed once is not lost");
 }
@@ -250,9 +235,7 @@ fn interpreter_cases() {
     };
     let cases: Vec<_> = files(&directory.join("interpret"))
         .iter()
-        .flat_map(|(name, text)| {
-            text.split("// -----").map(|part| interpret_case(name, part)).collect::<Vec<_>>()
-        })
+        .flat_map(|(name, text)| text.split("// -----").map(|part| interpret_case(name, part)).collect::<Vec<_>>())
         .collect();
     let passed = report("interpret", &cases);
     assert!(passed >= 80, "{passed} cases passed: a case that passed once is not lost");

@@ -69,8 +69,7 @@ impl Case {
     fn keyed(&self) -> Keyed {
         let mut b = Builder { origin: self.origin.clone(), ..Builder::default() };
         let x = b.input_of(self.dtype, &[self.rows, self.cols]);
-        let early =
-            self.early_inputs.then(|| b.input_of(self.dtype, &[self.rows, self.other_cols]));
+        let early = self.early_inputs.then(|| b.input_of(self.dtype, &[self.rows, self.other_cols]));
         let number = b.number(systole_kernels::Scalar::from_f64(self.dtype, self.number));
         let half = b.broadcast(number, &[self.rows, self.cols], &[]);
         let operands = if self.swapped { [half, x] } else { [x, half] };
@@ -164,9 +163,7 @@ fn each_part_of_structure_is_in_the_key() {
 fn numbers_and_names_are_not_in_the_key() {
     let base = key(|_| {});
     let changes: [(&str, Change); 8] = [
-        ("other extents, same pattern", &|case| {
-            (case.rows, case.cols, case.other_cols) = (7, 30, 30)
-        }),
+        ("other extents, same pattern", &|case| (case.rows, case.cols, case.other_cols) = (7, 30, 30)),
         ("a constant", &|case| case.number = 0.25),
         ("a constant that is 0", &|case| case.number = 0.0),
         ("where a slice starts", &|case| case.start = 0),
@@ -177,18 +174,11 @@ fn numbers_and_names_are_not_in_the_key() {
     ];
     for (name, change) in changes {
         let changed = key(change);
-        assert_eq!(
-            explain(&base, &changed).map(|difference| difference.to_string()),
-            None,
-            "{name}"
-        );
+        assert_eq!(explain(&base, &changed).map(|difference| difference.to_string()), None, "{name}");
         assert_eq!(changed, base, "{name}");
         assert_eq!(changed.hash64(), base.hash64(), "{name}");
     }
-    assert_eq!(
-        std::thread::spawn(|| Case::default().keyed()).join().expect("no panic"),
-        Case::default().keyed()
-    );
+    assert_eq!(std::thread::spawn(|| Case::default().keyed()).join().expect("no panic"), Case::default().keyed());
 }
 
 #[test]
@@ -205,13 +195,11 @@ fn a_key_is_all_that_its_trace_is() {
     // Decoded and encoded again it is the same: nothing of the structure is lost.
     for seed in 0..100 {
         let trace = random::trace(seed, 20);
-        let keyed = canonicalize(&trace, &vec![false; trace.inputs().len()])
-            .expect("a plain trace has a key");
+        let keyed = canonicalize(&trace, &vec![false; trace.inputs().len()]).expect("a plain trace has a key");
         let decoded = keyed.key.decode();
         assert_eq!(decoded.nodes.len(), trace.nodes().len());
         let nodes: Vec<u32> = (0..decoded.nodes.len() as u32).collect();
-        let inputs: Vec<_> =
-            (0..decoded.inputs.len() as u32).map(systole_fusion::ir::ValueId).collect();
+        let inputs: Vec<_> = (0..decoded.inputs.len() as u32).map(systole_fusion::ir::ValueId).collect();
         let cut = decoded.cut(&nodes, &inputs, &decoded.outputs);
         assert_eq!(cut.key.as_ref(), &keyed.key, "seed {seed}");
         assert!(cut.params.iter().copied().eq(0..decoded.params));
@@ -246,6 +234,5 @@ fn what_cannot_be_planned_says_so() {
     let bytes: Arc<[u8]> = [0u8; 8].into();
     let literal = Literal::Dense(TensorType::new(DType::F32, [2]), bytes);
     let value = dense.push(Opcode::Constant, &[], Attrs::Constant(literal));
-    expect!["a dense constant must be passed as an input"]
-        .assert_eq(&refused(&dense.finish(&[value])));
+    expect!["a dense constant must be passed as an input"].assert_eq(&refused(&dense.finish(&[value])));
 }

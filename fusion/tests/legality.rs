@@ -12,8 +12,7 @@ use traces::Builder;
 /// All nodes of the builder's trace as one program that keeps `outputs`.
 fn all(b: Builder, outputs: &[ValueId]) -> Result<GroupSpace, Refusal> {
     let trace = b.finish(outputs);
-    let keyed =
-        canonicalize(&trace, &vec![false; trace.inputs().len()]).expect("a plain trace has a key");
+    let keyed = canonicalize(&trace, &vec![false; trace.inputs().len()]).expect("a plain trace has a key");
     let nodes: Vec<NodeId> = (0..trace.nodes().len() as u32).map(NodeId).collect();
     group_space(&keyed.key.decode(), &nodes)
 }
@@ -33,8 +32,8 @@ fn check(space: Result<GroupSpace, Refusal>, expected: Expect) {
     let found = match space {
         Err(refusal) => format!("refused: {refusal}"),
         Ok(space) => {
-            let [outer, rows, cols] = [&space.domain.outer, &space.domain.rows, &space.domain.cols]
-                .map(|axes| extents(axes));
+            let [outer, rows, cols] =
+                [&space.domain.outer, &space.domain.rows, &space.domain.cols].map(|axes| extents(axes));
             let reduce = match space.reduce {
                 None => "",
                 Some(ReduceAlong::Cols) => ", reduce along columns",
@@ -170,20 +169,14 @@ fn each_refusal_has_its_reason() {
     let x = b.input(&[3, 3]);
     let product = b.dot(x, x, [1, 0]);
     let sum = b.sum(product, &[0]);
-    check(
-        all(b, &[sum]),
-        expect!["refused: a dot is reduced along all of its columns or not at all"],
-    );
+    check(all(b, &[sum]), expect!["refused: a dot is reduced along all of its columns or not at all"]);
 
     let mut b = Builder::new();
     let (x, row) = (b.input(&[3, 4]), b.input(&[4]));
     let row = b.op(Opcode::Tanh, &[row]);
     let wide = b.broadcast(row, &[3, 4], &[1]);
     let y = b.op(Opcode::Add, &[x, wide]);
-    check(
-        all(b, &[y, row]),
-        expect!["refused: a value needed elsewhere would be computed repeatedly"],
-    );
+    check(all(b, &[y, row]), expect!["refused: a value needed elsewhere would be computed repeatedly"]);
 
     let mut b = Builder::new();
     let (x, row) = (b.input(&[3, 4]), b.input(&[3]));
@@ -191,10 +184,7 @@ fn each_refusal_has_its_reason() {
     let row = b.pad(row, number, &[1], &[0], &[0]);
     let wide = b.broadcast(row, &[3, 4], &[1]);
     let y = b.op(Opcode::Add, &[x, wide]);
-    check(
-        all(b, &[y]),
-        expect!["refused: what is padded or concatenated does not span the index space"],
-    );
+    check(all(b, &[y]), expect!["refused: what is padded or concatenated does not span the index space"]);
 
     let mut b = Builder::new();
     let mut x = b.input(&[3]);

@@ -4,9 +4,7 @@ mod samples;
 
 use samples::{samples, single, ty};
 use systole_fusion::ir::region::monoid_region;
-use systole_fusion::ir::{
-    Attrs, DotDims, GatherDims, Opcode, Origin, PadAmounts, SliceLimits, Trace, ValueId,
-};
+use systole_fusion::ir::{Attrs, DotDims, GatherDims, Opcode, Origin, PadAmounts, SliceLimits, Trace, ValueId};
 use systole_fusion::reference::{HostTensor, interpret};
 use systole_fusion::verify::verify;
 use systole_kernels::program::{Comparison, Monoid, Order};
@@ -16,19 +14,10 @@ const INF: f32 = f32::INFINITY;
 const NAN: f32 = f32::from_bits(0x7fc0_0000);
 const PAYLOAD: f32 = f32::from_bits(0xffc1_2345);
 
-fn evaluate(
-    op: Opcode,
-    operands: &[HostTensor],
-    attrs: Attrs,
-    regions: &[systole_fusion::ir::Region],
-) -> HostTensor {
+fn evaluate(op: Opcode, operands: &[HostTensor], attrs: Attrs, regions: &[systole_fusion::ir::Region]) -> HostTensor {
     let types: Vec<TensorType> = operands.iter().map(|operand| operand.ty.clone()).collect();
     let outputs = interpret(&single(op, &types, attrs, regions), operands).expect("interprets");
-    <[HostTensor; 1]>::try_from(outputs)
-        .expect("one output")
-        .into_iter()
-        .next()
-        .expect("one output")
+    <[HostTensor; 1]>::try_from(outputs).expect("one output").into_iter().next().expect("one output")
 }
 
 fn row<T: Element>(elements: &[T]) -> HostTensor {
@@ -44,12 +33,7 @@ fn check<T: Element, U: Element>(op: Opcode, operands: &[&[T]], attrs: Attrs, ex
     let operands: Vec<HostTensor> = operands.iter().map(|elements| row(elements)).collect();
     let found = evaluate(op, &operands, attrs, &[]);
     assert_eq!(found.ty.dtype, U::DTYPE);
-    assert_eq!(
-        bits(&found),
-        bits(&row(expected)),
-        "{op} gives {:?}, expected {expected:?}",
-        found.to_vec::<U>()
-    );
+    assert_eq!(bits(&found), bits(&row(expected)), "{op} gives {:?}, expected {expected:?}", found.to_vec::<U>());
 }
 
 #[test]
@@ -59,10 +43,8 @@ fn n2_products_and_sums_round_apart() {
     let mut trace = Trace::new();
     let a = trace.input(ty(DType::F32, &[]));
     let c = trace.input(ty(DType::F32, &[]));
-    let product =
-        trace.push(Opcode::Multiply, [a, a], Attrs::None, [], Origin::Unknown).expect("fits");
-    let sum =
-        trace.push(Opcode::Add, [product, c], Attrs::None, [], Origin::Unknown).expect("fits");
+    let product = trace.push(Opcode::Multiply, [a, a], Attrs::None, [], Origin::Unknown).expect("fits");
+    let sum = trace.push(Opcode::Add, [product, c], Attrs::None, [], Origin::Unknown).expect("fits");
     trace.output(sum);
     let inputs = [HostTensor::scalar(x), HostTensor::scalar(-(1.0 + 2f32.powi(-11)))];
     assert_eq!(interpret(&trace, &inputs).expect("interprets")[0].to_vec::<f32>(), [0.0]);
@@ -71,11 +53,7 @@ fn n2_products_and_sums_round_apart() {
 #[test]
 fn n3_functions_at_their_limits() {
     let unary = |op, xs: &[f32], expected: &[f32]| check(op, &[xs], Attrs::None, expected);
-    unary(
-        Opcode::Exponential,
-        &[0.0, 1.0, -INF, INF, 89.0, PAYLOAD],
-        &[1.0, 2.718_281_7, 0.0, INF, INF, NAN],
-    );
+    unary(Opcode::Exponential, &[0.0, 1.0, -INF, INF, 89.0, PAYLOAD], &[1.0, 2.718_281_7, 0.0, INF, INF, NAN]);
     unary(Opcode::Log, &[1.0, 0.0, -0.0, -1.0, INF], &[0.0, -INF, -INF, NAN, INF]);
     unary(Opcode::Tanh, &[0.0, -0.0, INF, -INF, 20.0], &[0.0, -0.0, 1.0, -1.0, 1.0]);
     unary(Opcode::Logistic, &[0.0, INF, -INF], &[0.5, 1.0, 0.0]);
@@ -87,12 +65,7 @@ fn n3_functions_at_their_limits() {
 fn n1_subnormals_are_kept() {
     let least = f32::from_bits(1);
     check(Opcode::Add, &[&[least], &[least]], Attrs::None, &[f32::from_bits(2)]);
-    check(
-        Opcode::Multiply,
-        &[&[f32::MIN_POSITIVE], &[0.5]],
-        Attrs::None,
-        &[f32::from_bits(0x0040_0000)],
-    );
+    check(Opcode::Multiply, &[&[f32::MIN_POSITIVE], &[0.5]], Attrs::None, &[f32::from_bits(0x0040_0000)]);
 }
 
 #[test]
@@ -104,12 +77,8 @@ fn n4_n5_nan_payloads() {
     check(Opcode::Negate, &[&[PAYLOAD, 0.0]], Attrs::None, &[-PAYLOAD, -0.0]);
     check(Opcode::Abs, &[&[PAYLOAD, -0.0]], Attrs::None, &[f32::from_bits(0x7fc1_2345), 0.0]);
     check(Opcode::Reshape, &[&[PAYLOAD]], Attrs::Reshape(Shape::from([1])), &[PAYLOAD]);
-    let reversed = evaluate(
-        Opcode::Select,
-        &[row(&[true, false]), row(&[PAYLOAD, 1.0]), row(&[2.0, -PAYLOAD])],
-        Attrs::None,
-        &[],
-    );
+    let reversed =
+        evaluate(Opcode::Select, &[row(&[true, false]), row(&[PAYLOAD, 1.0]), row(&[2.0, -PAYLOAD])], Attrs::None, &[]);
     assert_eq!(bits(&reversed), [0xffc1_2345, 0x7fc1_2345], "N22");
 }
 
@@ -130,24 +99,18 @@ fn n6_dot_is_a_fused_chain_in_blocks_of_128() {
 
     // Fused: the exact 1 + 2^-11 + 2^-24 meets -(1 + 2^-11) before it is rounded.
     let x = 1.0 + 2f32.powi(-12);
-    let fused = evaluate(
-        Opcode::DotGeneral,
-        &[row(&[1.0f32, x]), row(&[-(1.0 + 2f32.powi(-11)), x])],
-        dot_dims(0, 0),
-        &[],
-    );
+    let fused =
+        evaluate(Opcode::DotGeneral, &[row(&[1.0f32, x]), row(&[-(1.0 + 2f32.powi(-11)), x])], dot_dims(0, 0), &[]);
     assert_eq!(fused.to_vec::<f32>(), [2f32.powi(-24)]);
 
     // 2^24 in the first block swallows single ones that follow there; those of the next block come as a sum.
     let mut ones = vec![1.0f32; 256];
     ones[0] = 2f32.powi(24);
-    let blocks =
-        evaluate(Opcode::DotGeneral, &[row(&ones), row(&[1.0f32; 256])], dot_dims(0, 0), &[]);
+    let blocks = evaluate(Opcode::DotGeneral, &[row(&ones), row(&[1.0f32; 256])], dot_dims(0, 0), &[]);
     assert_eq!(blocks.to_vec::<f32>(), [2f32.powi(24) + 128.0]);
 
     // acc starts at +0, so a product of -0 is lost.
-    let zero =
-        evaluate(Opcode::DotGeneral, &[row(&[-0.0f32]), row(&[1.0f32])], dot_dims(0, 0), &[]);
+    let zero = evaluate(Opcode::DotGeneral, &[row(&[-0.0f32]), row(&[1.0f32])], dot_dims(0, 0), &[]);
     assert_eq!(bits(&zero), [0]);
     let nan = evaluate(Opcode::DotGeneral, &[row(&[PAYLOAD]), row(&[1.0f32])], dot_dims(0, 0), &[]);
     assert_eq!(bits(&nan), [0x7fc0_0000]);
@@ -181,8 +144,7 @@ fn n7_empty_and_integer_dots() {
         &[],
     );
     assert_eq!(bits(&empty), [0, 0]);
-    let wrapped =
-        evaluate(Opcode::DotGeneral, &[row(&[i32::MAX, 3]), row(&[2i32, 5])], dot_dims(0, 0), &[]);
+    let wrapped = evaluate(Opcode::DotGeneral, &[row(&[i32::MAX, 3]), row(&[2i32, 5])], dot_dims(0, 0), &[]);
     assert_eq!(wrapped.to_vec::<i32>(), [13]);
     let batched = DotDims {
         lhs_batching: [0].into_iter().collect(),
@@ -191,27 +153,16 @@ fn n7_empty_and_integer_dots() {
     };
     let outer = evaluate(
         Opcode::DotGeneral,
-        &[
-            HostTensor::from_slice([2, 2], &[1i64, 2, 3, 4]),
-            HostTensor::from_slice([1, 2], &[10i64, 100]),
-        ],
+        &[HostTensor::from_slice([2, 2], &[1i64, 2, 3, 4]), HostTensor::from_slice([1, 2], &[10i64, 100])],
         Attrs::Dot(Box::new(batched)),
         &[],
     );
-    assert_eq!(
-        (outer.ty.to_string().as_str(), outer.to_vec::<i64>()),
-        ("tensor<2x2x1xi64>", vec![10, 20, 300, 400])
-    );
+    assert_eq!((outer.ty.to_string().as_str(), outer.to_vec::<i64>()), ("tensor<2x2x1xi64>", vec![10, 20, 300, 400]));
 }
 
 fn reduce<T: Element>(operand: HostTensor, init: T, dims: &[u32], monoid: Monoid) -> HostTensor {
     let attrs = Attrs::Reduce(dims.iter().copied().collect());
-    evaluate(
-        Opcode::Reduce,
-        &[operand, HostTensor::scalar(init)],
-        attrs,
-        &[monoid_region(monoid, T::DTYPE)],
-    )
+    evaluate(Opcode::Reduce, &[operand, HostTensor::scalar(init)], attrs, &[monoid_region(monoid, T::DTYPE)])
 }
 
 #[test]
@@ -265,11 +216,7 @@ fn n8_appending_the_identity_changes_nothing() {
         let short = reduce(row(&elements[..n]), 0.5f32, &[0], Monoid::Add);
         let mut padded = elements[..n].to_vec();
         padded.extend([-0.0; 700]);
-        assert_eq!(
-            bits(&reduce(row(&padded), 0.5f32, &[0], Monoid::Add)),
-            bits(&short),
-            "{n} elements"
-        );
+        assert_eq!(bits(&reduce(row(&padded), 0.5f32, &[0], Monoid::Add)), bits(&short), "{n} elements");
     }
 }
 
@@ -304,31 +251,11 @@ fn n11_integer_power() {
 #[test]
 fn n12_conversions() {
     let floats = [1.9f32, -1.9, 3e9, -3e9, NAN, INF, -0.0];
-    check(
-        Opcode::Convert,
-        &[&floats],
-        Attrs::Convert(DType::I32),
-        &[1, -1, i32::MAX, i32::MIN, 0, i32::MAX, 0],
-    );
-    check(
-        Opcode::Convert,
-        &[&floats],
-        Attrs::Convert(DType::U32),
-        &[1u32, 0, 3_000_000_000, 0, 0, u32::MAX, 0],
-    );
+    check(Opcode::Convert, &[&floats], Attrs::Convert(DType::I32), &[1, -1, i32::MAX, i32::MIN, 0, i32::MAX, 0]);
+    check(Opcode::Convert, &[&floats], Attrs::Convert(DType::U32), &[1u32, 0, 3_000_000_000, 0, 0, u32::MAX, 0]);
     check(Opcode::Convert, &[&[1e19f32, -1e19]], Attrs::Convert(DType::I64), &[i64::MAX, i64::MIN]);
-    check(
-        Opcode::Convert,
-        &[&floats],
-        Attrs::Convert(DType::Bool),
-        &[true, true, true, true, true, true, false],
-    );
-    check(
-        Opcode::Convert,
-        &[&[16_777_217i32, 16_777_219]],
-        Attrs::Convert(DType::F32),
-        &[16_777_216f32, 16_777_220.0],
-    );
+    check(Opcode::Convert, &[&floats], Attrs::Convert(DType::Bool), &[true, true, true, true, true, true, false]);
+    check(Opcode::Convert, &[&[16_777_217i32, 16_777_219]], Attrs::Convert(DType::F32), &[16_777_216f32, 16_777_220.0]);
     check(Opcode::Convert, &[&[i64::MAX]], Attrs::Convert(DType::F32), &[9.223_372e18f32]);
     check(Opcode::Convert, &[&[-1i64, 1 << 33]], Attrs::Convert(DType::U32), &[u32::MAX, 0]);
     check(Opcode::Convert, &[&[u32::MAX]], Attrs::Convert(DType::I64), &[4_294_967_295i64]);
@@ -373,11 +300,7 @@ fn n13_n14_extrema_and_bools() {
 fn n15_clamp() {
     check(
         Opcode::Clamp,
-        &[
-            &[0.0f32, 0.0, 2.0, 0.0, NAN],
-            &[-1.0, PAYLOAD, 1.0, -0.0, 1.0],
-            &[1.0, 1.0, 1.0, 1.0, 1.0],
-        ],
+        &[&[0.0f32, 0.0, 2.0, 0.0, NAN], &[-1.0, PAYLOAD, 1.0, -0.0, 1.0], &[1.0, 1.0, 1.0, 1.0, 1.0]],
         Attrs::None,
         &[0.0f32, NAN, 1.0, 0.0, NAN],
     );
@@ -405,38 +328,16 @@ fn n16_comparison() {
         check(Opcode::Compare, &[&a, &b], compare(direction, Order::Partial), &partial);
         check(Opcode::Compare, &[&a, &b], compare(direction, Order::Total), &total);
     }
-    let ascending = [
-        -NAN,
-        -INF,
-        -1.0,
-        -f32::from_bits(1),
-        -0.0,
-        0.0,
-        1.0,
-        INF,
-        NAN,
-        f32::from_bits(0x7fff_ffff),
-    ];
-    check(
-        Opcode::Compare,
-        &[&ascending[..9], &ascending[1..]],
-        compare(Comparison::Lt, Order::Total),
-        &[true; 9],
-    );
-    check(
-        Opcode::Compare,
-        &[&[false, true], &[true, false]],
-        compare(Comparison::Lt, Order::Partial),
-        &[true, false],
-    );
+    let ascending = [-NAN, -INF, -1.0, -f32::from_bits(1), -0.0, 0.0, 1.0, INF, NAN, f32::from_bits(0x7fff_ffff)];
+    check(Opcode::Compare, &[&ascending[..9], &ascending[1..]], compare(Comparison::Lt, Order::Total), &[true; 9]);
+    check(Opcode::Compare, &[&[false, true], &[true, false]], compare(Comparison::Lt, Order::Partial), &[true, false]);
     check(Opcode::Compare, &[&[u32::MAX], &[1]], compare(Comparison::Gt, Order::Partial), &[true]);
     check(Opcode::Compare, &[&[-1i64], &[1]], compare(Comparison::Gt, Order::Partial), &[false]);
 }
 
 #[test]
 fn n17_iota() {
-    let iota =
-        |ty: TensorType, dimension| evaluate(Opcode::Iota, &[], Attrs::Iota { ty, dimension }, &[]);
+    let iota = |ty: TensorType, dimension| evaluate(Opcode::Iota, &[], Attrs::Iota { ty, dimension }, &[]);
     assert_eq!(iota(ty(DType::I32, &[2, 3]), 1).to_vec::<i32>(), [0, 1, 2, 0, 1, 2]);
     assert_eq!(iota(ty(DType::F32, &[2, 3]), 0).to_vec::<f32>(), [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]);
 }
@@ -445,10 +346,7 @@ fn n17_iota() {
 fn n18_movement() {
     let matrix = HostTensor::from_slice([2, 3], &[1i32, 2, 3, 4, 5, 6]);
     let one = |op, attrs| evaluate(op, std::slice::from_ref(&matrix), attrs, &[]).to_vec::<i32>();
-    assert_eq!(
-        one(Opcode::Transpose, Attrs::Transpose([1, 0].into_iter().collect())),
-        [1, 4, 2, 5, 3, 6]
-    );
+    assert_eq!(one(Opcode::Transpose, Attrs::Transpose([1, 0].into_iter().collect())), [1, 4, 2, 5, 3, 6]);
     let limits = SliceLimits {
         start: [0, 0].into_iter().collect(),
         limit: [2, 3].into_iter().collect(),
@@ -458,35 +356,20 @@ fn n18_movement() {
 
     // A transposition of three dimensions tells the permutation from its inverse.
     let cube = HostTensor::from_slice([1, 2, 3], &[1i32, 2, 3, 4, 5, 6]);
-    let turned = evaluate(
-        Opcode::Transpose,
-        &[cube],
-        Attrs::Transpose([1, 2, 0].into_iter().collect()),
-        &[],
-    );
-    assert_eq!(
-        (turned.ty.to_string().as_str(), turned.to_vec::<i32>()),
-        ("tensor<2x3x1xi32>", vec![1, 2, 3, 4, 5, 6])
-    );
+    let turned = evaluate(Opcode::Transpose, &[cube], Attrs::Transpose([1, 2, 0].into_iter().collect()), &[]);
+    assert_eq!((turned.ty.to_string().as_str(), turned.to_vec::<i32>()), ("tensor<2x3x1xi32>", vec![1, 2, 3, 4, 5, 6]));
 
     let broadcast = evaluate(
         Opcode::BroadcastInDim,
         &[HostTensor::from_slice([1, 3], &[1i32, 2, 3])],
-        Attrs::BroadcastInDim {
-            shape: Shape::from([3, 2]),
-            dimensions: [1, 0].into_iter().collect(),
-        },
+        Attrs::BroadcastInDim { shape: Shape::from([3, 2]), dimensions: [1, 0].into_iter().collect() },
         &[],
     );
     assert_eq!(broadcast.to_vec::<i32>(), [1, 1, 2, 2, 3, 3]);
 
     let joined = evaluate(
         Opcode::Concatenate,
-        &[
-            matrix.clone(),
-            HostTensor::from_slice::<i32>([2, 0], &[]),
-            HostTensor::from_slice([2, 1], &[8, 9]),
-        ],
+        &[matrix.clone(), HostTensor::from_slice::<i32>([2, 0], &[]), HostTensor::from_slice([2, 1], &[8, 9])],
         Attrs::Concatenate(1),
         &[],
     );
@@ -498,13 +381,8 @@ fn n18_movement() {
             high: [high].into_iter().collect(),
             interior: [interior].into_iter().collect(),
         };
-        evaluate(
-            Opcode::Pad,
-            &[row(&[1i32, 2, 3]), HostTensor::scalar(0i32)],
-            Attrs::Pad(Box::new(amounts)),
-            &[],
-        )
-        .to_vec::<i32>()
+        evaluate(Opcode::Pad, &[row(&[1i32, 2, 3]), HostTensor::scalar(0i32)], Attrs::Pad(Box::new(amounts)), &[])
+            .to_vec::<i32>()
     };
     assert_eq!(pad(1, 2, 0), [0, 1, 2, 3, 0, 0]);
     assert_eq!(pad(0, 0, 2), [1, 0, 0, 2, 0, 0, 3]);
@@ -530,8 +408,7 @@ fn n19_gather_clamps() {
         &[],
     );
     assert_eq!(rows.to_vec::<i32>(), [30, 31, 10, 11, 30, 31]);
-    let unsigned =
-        evaluate(Opcode::Gather, &[table, row(&[u32::MAX, 1])], Attrs::Gather(Box::new(dims)), &[]);
+    let unsigned = evaluate(Opcode::Gather, &[table, row(&[u32::MAX, 1])], Attrs::Gather(Box::new(dims)), &[]);
     assert_eq!(unsigned.to_vec::<i32>(), [30, 31, 20, 21]);
 }
 
@@ -560,23 +437,16 @@ fn every_sample_interprets_to_its_inferred_type() {
     for &op in Opcode::ALL {
         for trace in samples(op) {
             verify(&trace).unwrap_or_else(|error| panic!("{op}: {error}"));
-            let inputs: Vec<HostTensor> =
-                trace.inputs().iter().map(|&input| numbers(trace.ty(input))).collect();
-            let outputs =
-                interpret(&trace, &inputs).unwrap_or_else(|error| panic!("{op}: {error}"));
+            let inputs: Vec<HostTensor> = trace.inputs().iter().map(|&input| numbers(trace.ty(input))).collect();
+            let outputs = interpret(&trace, &inputs).unwrap_or_else(|error| panic!("{op}: {error}"));
             let wanted = trace.ty(trace.outputs()[0]);
-            assert_eq!(
-                (&outputs[0].ty, outputs[0].bytes.len()),
-                (wanted, wanted.byte_len()),
-                "{op}"
-            );
+            assert_eq!((&outputs[0].ty, outputs[0].bytes.len()), (wanted, wanted.byte_len()), "{op}");
         }
     }
 }
 
 fn numbers(ty: &TensorType) -> HostTensor {
-    let bytes = (0..ty.byte_len())
-        .map(|i| if ty.dtype == DType::Bool { (i % 2) as u8 } else { (i * 37 % 256) as u8 });
+    let bytes = (0..ty.byte_len()).map(|i| if ty.dtype == DType::Bool { (i % 2) as u8 } else { (i * 37 % 256) as u8 });
     HostTensor { ty: ty.clone(), bytes: bytes.collect() }
 }
 
@@ -585,10 +455,7 @@ fn bad_inputs_and_traces_are_errors() {
     let trace = single(Opcode::Tanh, &[ty(DType::F32, &[2])], Attrs::None, &[]);
     let error = |inputs: &[HostTensor]| interpret(&trace, inputs).expect_err("refused").to_string();
     assert_eq!(error(&[]), "the trace has 1 inputs, 0 are given");
-    assert_eq!(
-        error(&[row(&[1i32, 2])]),
-        "input 0 has type tensor<2xf32>, a tensor<2xi32> is given"
-    );
+    assert_eq!(error(&[row(&[1i32, 2])]), "input 0 has type tensor<2xf32>, a tensor<2xi32> is given");
     let short = HostTensor { ty: ty(DType::F32, &[2]), bytes: vec![0; 7] };
     assert_eq!(error(&[short]), "input 0 of type tensor<2xf32> is given 7 bytes");
     let mut broken = Trace::new();

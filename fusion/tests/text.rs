@@ -27,9 +27,7 @@ fn check(text: &str, expected: Expect) {
 }
 
 fn body(statements: &str, result: &str, ty: &str) -> String {
-    format!(
-        "func.func @main(%a: tensor<2x3xf32>, %s: tensor<f32>) -> {ty} {{ {statements} return {result} : {ty} }}"
-    )
+    format!("func.func @main(%a: tensor<2x3xf32>, %s: tensor<f32>) -> {ty} {{ {statements} return {result} : {ty} }}")
 }
 
 #[test]
@@ -109,15 +107,11 @@ fn generic_forms_read_like_pretty_ones() {
             "%0 = \"stablehlo.reduce\"(%a, %s) ({ ^bb0(%x: tensor<f32> loc(\"here\"), %y: tensor<f32>): %1 = \"stablehlo.add\"(%x, %y) : (tensor<f32>, tensor<f32>) -> tensor<f32>\n \"stablehlo.return\"(%1) : (tensor<f32>) -> () }) {dimensions = array<i64: 0>} : (tensor<2x3xf32>, tensor<f32>) -> tensor<3xf32>",
         ),
     ] {
-        let result = pretty
-            .rsplit(['>', ':'])
-            .nth(1)
-            .map(|ty| ty.trim().trim_start_matches('-').trim())
-            .expect("a type");
+        let result =
+            pretty.rsplit(['>', ':']).nth(1).map(|ty| ty.trim().trim_start_matches('-').trim()).expect("a type");
         let ty = format!("{result}>");
-        let [pretty, generic] = [pretty, generic].map(|statement| {
-            parse(&body(statement, "%0", &ty)).unwrap_or_else(|error| panic!("{error}"))
-        });
+        let [pretty, generic] = [pretty, generic]
+            .map(|statement| parse(&body(statement, "%0", &ty)).unwrap_or_else(|error| panic!("{error}")));
         assert_eq!(pretty, generic);
     }
 }
@@ -131,21 +125,13 @@ fn prints_as_stablehlo_does() {
     };
     let zero = node(&mut trace, Opcode::Constant, &[], Attrs::Constant(Literal::scalar(0.0f32)));
     let one = node(&mut trace, Opcode::Constant, &[], Attrs::Constant(Literal::scalar(1i32)));
-    let inf = node(
-        &mut trace,
-        Opcode::Constant,
-        &[],
-        Attrs::Constant(Literal::scalar(f32::NEG_INFINITY)),
-    );
+    let inf = node(&mut trace, Opcode::Constant, &[], Attrs::Constant(Literal::scalar(f32::NEG_INFINITY)));
     let max = trace
         .push(
             Opcode::Reduce,
             [x, inf],
             Attrs::Reduce([1].into_iter().collect()),
-            [systole_fusion::ir::region::monoid_region(
-                systole_kernels::program::Monoid::Maximum,
-                DType::F32,
-            )],
+            [systole_fusion::ir::region::monoid_region(systole_kernels::program::Monoid::Maximum, DType::F32)],
             Origin::Unknown,
         )
         .expect("fits");
@@ -256,9 +242,7 @@ fn modules_calls_and_comments() {
 #[test]
 fn elements() {
     let constant = |value: &str, ty: &str| {
-        format!(
-            "func.func @f() -> {ty} {{ %0 = stablehlo.constant {value} : {ty} return %0 : {ty} }}"
-        )
+        format!("func.func @f() -> {ty} {{ %0 = stablehlo.constant {value} : {ty} return %0 : {ty} }}")
     };
     let bytes = |value: &str, ty: &str| {
         let trace = parse(&constant(value, ty)).unwrap_or_else(|error| panic!("{error}"));
@@ -272,10 +256,7 @@ fn elements() {
         bytes("dense<[[1, -1], [256, 0]]>", "tensor<2x2xi32>"),
         "[1, 0, 0, 0, 255, 255, 255, 255, 0, 1, 0, 0, 0, 0, 0, 0]"
     );
-    assert_eq!(
-        bytes("dense<\"0x0102030405060708\">", "tensor<2xui32>"),
-        "[1, 2, 3, 4, 5, 6, 7, 8]"
-    );
+    assert_eq!(bytes("dense<\"0x0102030405060708\">", "tensor<2xui32>"), "[1, 2, 3, 4, 5, 6, 7, 8]");
     assert_eq!(bytes("dense<[true, false]>", "tensor<2xi1>"), "[1, 0]");
     assert_eq!(bytes("dense<[5, 5]>", "tensor<2xi64>"), "splat 0x5");
     assert_eq!(bytes("dense<0x7FC01234>", "tensor<3xf32>"), "splat 0x7fc01234");
@@ -364,11 +345,7 @@ fn errors_point_at_the_place() {
           |                                                             ^"#]],
     );
     check(
-        &body(
-            "%0 = stablehlo.add %a, %s : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>",
-            "%0",
-            "tensor<2x3xf32>",
-        ),
+        &body("%0 = stablehlo.add %a, %s : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>", "%0", "tensor<2x3xf32>"),
         expect![[r#"
         line 1, column 81: add(tensor<2x3xf32>, tensor<f32>): operand shapes [2, 3] and [] differ in rank: 2 against 0
         1 | tensor<2x3xf32>, %s: tensor<f32>) -> tensor<2x3xf32> { %0 = stablehlo.add %a, %s : (tensor<2x3xf32>, tensor<f32>) -> ten
@@ -427,18 +404,13 @@ fn errors_point_at_the_place() {
         1 | func.func @f() { call @f() : () -> () return }
           |                                       ^"#]],
     );
-    assert!(
-        parse("func.func @f(%a: tensor<4xf64>) { return }").expect_err("no f64").is_unsupported()
-    );
+    assert!(parse("func.func @f(%a: tensor<4xf64>) { return }").expect_err("no f64").is_unsupported());
     let error = parse(&body(
         "%0 = stablehlo.add %a, %s : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>",
         "%0",
         "tensor<2x3xf32>",
     ));
-    assert_eq!(
-        error.expect_err("ill-typed").type_error().map(|error| error.op()),
-        Some(Opcode::Add)
-    );
+    assert_eq!(error.expect_err("ill-typed").type_error().map(|error| error.op()), Some(Opcode::Add));
 }
 
 #[test]
@@ -475,9 +447,7 @@ fn locations_are_kept() {
     let origin = Origin::caller();
     let x = trace.outputs()[0];
     trace.push(Opcode::Tanh, [x], Attrs::None, [], origin).expect("fits");
-    trace
-        .push(Opcode::Tanh, [x], Attrs::None, [], Origin::Named("layer \"3\"\\:x".into()))
-        .expect("fits");
+    trace.push(Opcode::Tanh, [x], Attrs::None, [], Origin::Named("layer \"3\"\\:x".into())).expect("fits");
     let text = print_with(&trace, PrintOptions { locations: true });
     assert!(text.contains(&format!("loc(\"{}\":{line}:", file!())), "{text}");
     assert!(text.contains(r#"loc("layer \223\22\\:x")"#), "{text}");
@@ -490,8 +460,7 @@ fn locations_are_kept() {
 static CORPUS: LazyLock<Vec<String>> = LazyLock::new(corpus);
 
 fn corpus() -> Vec<String> {
-    let mut corpus: Vec<String> =
-        Opcode::ALL.iter().filter_map(|&op| samples(op).last().map(print)).collect();
+    let mut corpus: Vec<String> = Opcode::ALL.iter().filter_map(|&op| samples(op).last().map(print)).collect();
     corpus.push(String::from(
         "#l = loc(\"x\") module { func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> { %0 = \"stablehlo.add\"(%a, %a) \
          <{x = #stablehlo<p Q>, y = array<i64: 1, -2>}> {z = dense<[[1, 2]]> : tensor<1x2xi64>} : (tensor<2xf32>, \

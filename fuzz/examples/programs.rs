@@ -29,8 +29,8 @@ const USAGE: &str = "usage: programs [--programs N] [--seed FIRST] [--workers N]
   --print         print the program of the first seed, and check nothing
 ";
 
-/// The first panic and its place.
-static PANICKED: Mutex<Option<String>> = Mutex::new(None);
+/// The first panics and their places.
+static PANICKED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 struct Options {
     programs: u64,
@@ -187,7 +187,15 @@ fn main() -> ExitCode {
     let mut out = String::new();
     // A panic under check is a result, told with the program; what is missing there is its place.
     std::panic::set_hook(Box::new(|panic| {
-        PANICKED.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(panic.to_string());
+        let text = panic.to_string();
+        let mut panicked = PANICKED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if text.contains("in a destructor during cleanup") {
+            // A destructor panicked while a panic unwound: the process ends here.
+            let _ = writeln!(std::io::stderr(), "{text}\nafter {panicked:?}");
+        }
+        if panicked.len() < 8 {
+            panicked.push(text);
+        }
     }));
     let success = match options() {
         Err(error) => {
@@ -261,7 +269,7 @@ fn run(options: Options, out: &mut String) -> bool {
             };
         }
     }
-    if let Some(panic) = &*PANICKED.lock().unwrap_or_else(std::sync::PoisonError::into_inner) {
+    if let Some(panic) = PANICKED.lock().unwrap_or_else(std::sync::PoisonError::into_inner).first() {
         let _ = writeln!(out, "the first panic: {panic}");
     }
     let success = found.is_empty() && !broken;

@@ -174,8 +174,7 @@ mod tests {
             Step::Read(b),
         ];
         let text = print(&Program { name: String::from("by hand"), steps });
-        expect![[r#""#]]
-        .assert_eq(&text);
+        expect![[r#""#]].assert_eq(&text);
         assert_eq!(print(&parse(&text).expect("printed")), text);
     }
 

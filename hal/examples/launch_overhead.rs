@@ -57,8 +57,7 @@ fn open(faults: Faults) -> Result<(DeviceRef, ExecutableRef, BufferRef), HalErro
 
 fn step(device: &DeviceRef, executable: &ExecutableRef, arg: Arg) -> Result<BufferRef, HalError> {
     let scalars = [u64::from(1.0f32.to_bits())];
-    let launch =
-        Launch { params: &[], scalars: &scalars, args: smallvec![arg], label: Label::none() };
+    let launch = Launch { params: &[], scalars: &scalars, args: smallvec![arg], label: Label::none() };
     Ok(device.execute(executable, launch)?.outputs.remove(0))
 }
 
@@ -85,9 +84,7 @@ fn kernel_alone() -> Best {
         let start = Instant::now();
         for _ in 0..BATCH {
             let inputs = [Input::Block(&input)];
-            machine
-                .run(&[], &[0], &inputs, &mut [&mut output], &Inline)
-                .expect("the arguments fit");
+            machine.run(&[], &[0], &inputs, &mut [&mut output], &Inline).expect("the arguments fit");
         }
         best.take(start.elapsed());
     }
@@ -103,10 +100,8 @@ fn main() -> Result<(), HalError> {
 
         // Each batch begins with a launch that is held until all are submitted.
         let gates: Vec<Gate> = (0..BATCHES).map(|_| Gate::closed()).collect();
-        let plan = gates
-            .iter()
-            .zip(0..)
-            .fold(Faults::none(), |plan, (gate, n)| plan.hold_launch(n * u64::from(BATCH), gate));
+        let plan =
+            gates.iter().zip(0..).fold(Faults::none(), |plan, (gate, n)| plan.hold_launch(n * u64::from(BATCH), gate));
         let (device, executable, mut buffer) = open(plan)?;
         let (mut caller, mut drain) = (Best::default(), Best::default());
         for gate in &gates {

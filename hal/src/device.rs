@@ -161,11 +161,7 @@ pub trait Device: Any + Send + Sync + Debug {
     /// # Errors
     /// Out of memory (nothing was submitted; donated arguments are consumed all the same), device lost, arguments that
     /// do not fit the program (nothing happened at all). Failures while running come through the outputs and the event.
-    fn execute(
-        &self,
-        executable: &ExecutableRef,
-        launch: Launch<'_>,
-    ) -> Result<Execution, HalError>;
+    fn execute(&self, executable: &ExecutableRef, launch: Launch<'_>) -> Result<Execution, HalError>;
 
     /// Waits until everything submitted so far has completed. Gives the earliest failure that nobody has been told of:
     /// a failure counts as told once an event wait, a download or an earlier `synchronize` returned it, be it through

@@ -37,8 +37,8 @@ pub mod sim;
 pub mod validate;
 
 pub use device::{
-    Arg, BackendKind, Buffer, BufferRef, Capabilities, Counters, Device, DeviceId, DeviceRef,
-    Event, EventRef, Executable, ExecutableRef, Execution, Launch, MemoryStats,
+    Arg, BackendKind, Buffer, BufferRef, Capabilities, Counters, Device, DeviceId, DeviceRef, Event, EventRef,
+    Executable, ExecutableRef, Execution, Launch, MemoryStats,
 };
 pub use error::{ErrorKind, HalError, Label, Shortage};
 pub use validate::Validated;

@@ -15,8 +15,8 @@ use systole_kernels::TensorType;
 use systole_kernels::program::Program;
 
 use crate::device::{
-    Arg, BackendKind, Buffer, BufferRef, Capabilities, Counters, Device, DeviceId, DeviceRef,
-    Event, EventRef, Executable, ExecutableRef, Execution, Launch, MemoryStats,
+    Arg, BackendKind, Buffer, BufferRef, Capabilities, Counters, Device, DeviceId, DeviceRef, Event, EventRef,
+    Executable, ExecutableRef, Execution, Launch, MemoryStats,
 };
 use crate::error::{ErrorKind, HalError};
 use crate::validate::resolve;
@@ -91,18 +91,10 @@ impl Device for NullDevice {
         Ok(Arc::new(NullExecutable { device: self.id, program }))
     }
 
-    fn execute(
-        &self,
-        executable: &ExecutableRef,
-        launch: Launch<'_>,
-    ) -> Result<Execution, HalError> {
-        let invalid =
-            |reason| HalError::new(ErrorKind::InvalidProgram, reason).with_label(&launch.label);
-        let types =
-            executable.program().outputs().iter().map(|output| resolve(output, launch.params));
-        let outputs = types
-            .map(|ty| Ok(self.buffer(ty.map_err(invalid)?)))
-            .collect::<Result<_, HalError>>()?;
+    fn execute(&self, executable: &ExecutableRef, launch: Launch<'_>) -> Result<Execution, HalError> {
+        let invalid = |reason| HalError::new(ErrorKind::InvalidProgram, reason).with_label(&launch.label);
+        let types = executable.program().outputs().iter().map(|output| resolve(output, launch.params));
+        let outputs = types.map(|ty| Ok(self.buffer(ty.map_err(invalid)?))).collect::<Result<_, HalError>>()?;
         for arg in &launch.args {
             let Arg::Donated(buffer) = arg else { continue };
             let any: &dyn Any = &**buffer;

@@ -16,8 +16,7 @@ use systole_kernels::program::{BufferType, Extent, Program};
 use systole_kernels::{Shape, TensorType};
 
 use crate::device::{
-    Arg, BufferRef, Capabilities, Counters, Device, DeviceId, DeviceRef, ExecutableRef, Execution,
-    Launch, MemoryStats,
+    Arg, BufferRef, Capabilities, Counters, Device, DeviceId, DeviceRef, ExecutableRef, Execution, Launch, MemoryStats,
 };
 use crate::error::{ErrorKind, HalError};
 
@@ -43,10 +42,7 @@ impl Validated {
             return Err(format!("{} lies on another device", buffer.ty()));
         }
         if buffer.is_donated() {
-            return Err(format!(
-                "{} was donated to an earlier launch; its contents are gone",
-                buffer.ty()
-            ));
+            return Err(format!("{} was donated to an earlier launch; its contents are gone", buffer.ty()));
         }
         Ok(())
     }
@@ -61,8 +57,7 @@ impl Validated {
         expect_count("scalars", program.scalars.len(), launch.scalars.len())?;
         expect_count("buffers", inputs.len(), launch.args.len())?;
         for (axis, extent) in program.domain.axes().enumerate() {
-            resolve_extent(extent, launch.params)
-                .map_err(|reason| format!("axis {axis}: {reason}"))?;
+            resolve_extent(extent, launch.params).map_err(|reason| format!("axis {axis}: {reason}"))?;
         }
         for (n, (arg, declared)) in launch.args.iter().zip(inputs).enumerate() {
             self.check_argument(arg.buffer(), declared, launch.params)
@@ -74,12 +69,7 @@ impl Validated {
         check_donations(&launch.args)
     }
 
-    fn check_argument(
-        &self,
-        buffer: &BufferRef,
-        declared: &BufferType,
-        params: &[i64],
-    ) -> Result<(), String> {
+    fn check_argument(&self, buffer: &BufferRef, declared: &BufferType, params: &[i64]) -> Result<(), String> {
         self.check_buffer(buffer)?;
         let (given, taken) = (buffer.ty(), resolve(declared, params)?);
         if given.dtype != taken.dtype || given.checked_byte_len() != taken.checked_byte_len() {
@@ -88,21 +78,12 @@ impl Validated {
         Ok(())
     }
 
-    fn check_execution(
-        &self,
-        program: &Program,
-        params: &[i64],
-        execution: &Execution,
-    ) -> Result<(), String> {
+    fn check_execution(&self, program: &Program, params: &[i64], execution: &Execution) -> Result<(), String> {
         expect_count("outputs", program.outputs().len(), execution.outputs.len())?;
         for (buffer, declared) in execution.outputs.iter().zip(program.outputs()) {
             let promised = resolve(declared, params)?;
-            if *buffer.ty() != promised || buffer.device() != self.inner.id() || buffer.is_donated()
-            {
-                return Err(format!(
-                    "the device gave {} where the program promises {promised}",
-                    buffer.ty()
-                ));
+            if *buffer.ty() != promised || buffer.device() != self.inner.id() || buffer.is_donated() {
+                return Err(format!("the device gave {} where the program promises {promised}", buffer.ty()));
             }
         }
         Ok(())
@@ -131,30 +112,20 @@ fn check_donations(args: &[Arg]) -> Result<(), String> {
 }
 
 fn expect_count(what: &str, expected: usize, given: usize) -> Result<(), String> {
-    if expected == given {
-        Ok(())
-    } else {
-        Err(format!("{given} {what} where the program takes {expected}"))
-    }
+    if expected == given { Ok(()) } else { Err(format!("{given} {what} where the program takes {expected}")) }
 }
 
 fn resolve_extent(extent: Extent, params: &[i64]) -> Result<usize, String> {
     let value = match extent {
         Extent::Fixed(value) => value,
-        Extent::Param(n) => *params
-            .get(usize::from(n))
-            .ok_or_else(|| format!("there is no launch parameter {n}"))?,
+        Extent::Param(n) => *params.get(usize::from(n)).ok_or_else(|| format!("there is no launch parameter {n}"))?,
     };
     usize::try_from(value).map_err(|_| format!("the extent {value} is negative"))
 }
 
 /// The type of a declared buffer for these launch parameters.
 pub(crate) fn resolve(buffer: &BufferType, params: &[i64]) -> Result<TensorType, String> {
-    let extents = buffer
-        .shape
-        .iter()
-        .map(|&extent| resolve_extent(extent, params))
-        .collect::<Result<Shape, _>>()?;
+    let extents = buffer.shape.iter().map(|&extent| resolve_extent(extent, params)).collect::<Result<Shape, _>>()?;
     let ty = TensorType { dtype: buffer.dtype, shape: extents };
     if ty.checked_byte_len().is_none() {
         return Err(format!("{ty} is larger than any memory"));
@@ -185,10 +156,7 @@ impl Device for Validated {
     fn download(&self, buffer: &BufferRef, bytes: &mut [u8]) -> Result<(), HalError> {
         self.check_buffer(buffer).map_err(|reason| refuse("download", &reason))?;
         if buffer.ty().checked_byte_len() != Some(bytes.len()) {
-            return Err(refuse(
-                "download",
-                &format!("room for {} bytes given for {}", bytes.len(), buffer.ty()),
-            ));
+            return Err(refuse("download", &format!("room for {} bytes given for {}", bytes.len(), buffer.ty())));
         }
         self.inner.download(buffer, bytes)
     }
@@ -201,20 +169,14 @@ impl Device for Validated {
         self.inner.compile(program)
     }
 
-    fn execute(
-        &self,
-        executable: &ExecutableRef,
-        launch: Launch<'_>,
-    ) -> Result<Execution, HalError> {
+    fn execute(&self, executable: &ExecutableRef, launch: Launch<'_>) -> Result<Execution, HalError> {
         let label = launch.label.clone();
-        self.check_launch(executable, &launch).map_err(|reason| {
-            refuse(&format!("`{}`", executable.name()), &reason).with_label(&label)
-        })?;
+        self.check_launch(executable, &launch)
+            .map_err(|reason| refuse(&format!("`{}`", executable.name()), &reason).with_label(&label))?;
         let params: SmallVec<[i64; 8]> = SmallVec::from_slice(launch.params);
         let execution = self.inner.execute(executable, launch)?;
-        self.check_execution(executable.program(), &params, &execution).map_err(|reason| {
-            HalError::new(ErrorKind::Internal, format!("`{}`: {reason}", executable.name()))
-        })?;
+        self.check_execution(executable.program(), &params, &execution)
+            .map_err(|reason| HalError::new(ErrorKind::Internal, format!("`{}`: {reason}", executable.name())))?;
         Ok(execution)
     }
 

@@ -7,9 +7,7 @@ use std::time::Duration;
 use expect_test::{Expect, expect};
 use smallvec::{SmallVec, smallvec};
 use systole_hal::sim::{Faults, Gate, HostMemory, SimConfig, SimDevice};
-use systole_hal::{
-    Arg, BackendKind, BufferRef, DeviceRef, ErrorKind, ExecutableRef, HalError, Label, Launch,
-};
+use systole_hal::{Arg, BackendKind, BufferRef, DeviceRef, ErrorKind, ExecutableRef, HalError, Label, Launch};
 use systole_kernels::program::{
     Access, BufferType, DimMap, Domain, Extent, Instr, LaneOp, Program, Reg, RegType, Vary,
 };
@@ -67,12 +65,7 @@ impl Rig {
 
     fn scale(&self, by: f32, arg: Arg, label: Label) -> Result<BufferRef, HalError> {
         let n = (arg.buffer().ty().byte_len() / 4) as i64;
-        let launch = Launch {
-            params: &[n],
-            scalars: &[u64::from(by.to_bits())],
-            args: smallvec![arg],
-            label,
-        };
+        let launch = Launch { params: &[n], scalars: &[u64::from(by.to_bits())], args: smallvec![arg], label };
         Ok(self.device.execute(&self.executable, launch)?.outputs.remove(0))
     }
 
@@ -94,9 +87,7 @@ fn check<T>(outcome: Result<T, HalError>, message: Expect) {
 
 #[test]
 fn a_device_says_what_it_is() {
-    let device =
-        SimDevice::open(SimConfig { threads: 2, isa: Some(Isa::PORTABLE), ..SimConfig::default() })
-            .unwrap();
+    let device = SimDevice::open(SimConfig { threads: 2, isa: Some(Isa::PORTABLE), ..SimConfig::default() }).unwrap();
     let capabilities = device.capabilities();
     assert_eq!(capabilities.backend, BackendKind::Simulator);
     assert_eq!(capabilities.name, "simulated TPU (ieee)");
@@ -201,10 +192,8 @@ fn misuse_without_validation_is_an_error() {
         expect!["invalid program: the executable `scale` belongs to another device"],
     );
     check(
-        rig.device.execute(
-            &rig.executable,
-            Launch { params: &[4], scalars: &[0], args: smallvec![], label: Label::none() },
-        ),
+        rig.device
+            .execute(&rig.executable, Launch { params: &[4], scalars: &[0], args: smallvec![], label: Label::none() }),
         expect!["invalid program: `scale` got other numbers of arguments than it takes"],
     );
     rig.scale(1.0, Arg::Donated(kept.clone()), Label::none()).unwrap().ready().wait().unwrap();
@@ -227,15 +216,11 @@ fn out_of_memory_says_by_how_much() {
     let buffer = rig.upload(&[0.0; 20]);
     check(
         rig.device.upload(&TensorType::new(DType::I64, [3]), &[0; 24]),
-        expect![
-            "out of memory: no memory to upload tensor<3xi64>: 24 bytes requested, 80 of 100 bytes in use"
-        ],
+        expect!["out of memory: no memory to upload tensor<3xi64>: 24 bytes requested, 80 of 100 bytes in use"],
     );
     check(
         rig.scale(1.0, Arg::Borrowed(buffer), Label::none()),
-        expect![
-            "out of memory: no memory for the outputs of `scale`: 80 bytes requested, 80 of 100 bytes in use"
-        ],
+        expect!["out of memory: no memory for the outputs of `scale`: 80 bytes requested, 80 of 100 bytes in use"],
     );
 }
 

@@ -73,10 +73,7 @@ impl Backend for Absent {
     }
 }
 
-#[allow(
-    clippy::print_stderr,
-    reason = "whoever reads the test log wants to know what was not tested, and why"
-)]
+#[allow(clippy::print_stderr, reason = "whoever reads the test log wants to know what was not tested, and why")]
 fn print_skips(report: &Report) {
     if let Some(reason) = report.unavailable() {
         eprintln!("skipped: {reason}");
@@ -115,17 +112,13 @@ fn an_absent_device_is_skipped_with_its_reason() {
 
 #[test]
 fn wrong_lists_are_failures() {
-    let outcome = |report: &Report, name| {
-        report.outcomes().iter().find(|found| found.0 == name).unwrap().1.clone()
-    };
+    let outcome = |report: &Report, name| report.outcomes().iter().find(|found| found.0 == name).unwrap().1.clone();
 
-    let report =
-        run(Arc::new(Null { unsupported: &[], expected_fail: &["buffer::zero_elements"] }));
+    let report = run(Arc::new(Null { unsupported: &[], expected_fail: &["buffer::zero_elements"] }));
     assert!(!report.is_ok(), "an unexpected pass is a failure");
     assert_eq!(outcome(&report, "buffer::zero_elements"), Outcome::PassedUnexpectedly);
 
-    let report =
-        run(Arc::new(Null { unsupported: &["buffer::zero_elements"], expected_fail: &[] }));
+    let report = run(Arc::new(Null { unsupported: &["buffer::zero_elements"], expected_fail: &[] }));
     assert!(report.is_ok(), "{report}");
     assert!(matches!(outcome(&report, "buffer::zero_elements"), Outcome::Skipped(_)));
 
@@ -152,16 +145,9 @@ fn a_backend_that_lies_fails() {
     }
     let report = run(Arc::new(Liar));
     assert!(!report.is_ok());
-    let failed = report
-        .outcomes()
-        .iter()
-        .filter(|(_, outcome)| matches!(outcome, Outcome::Failed(_)))
-        .count();
+    let failed = report.outcomes().iter().filter(|(_, outcome)| matches!(outcome, Outcome::Failed(_))).count();
     assert!(failed >= 10, "{report}");
-    assert!(
-        report.outcomes().contains(&("buffer::round_trip", Outcome::FailedAsExpected)),
-        "{report}"
-    );
+    assert!(report.outcomes().contains(&("buffer::round_trip", Outcome::FailedAsExpected)), "{report}");
 }
 
 /// Every clause written at the crate's root is held by a case, and no case cites one that is not written.
@@ -173,8 +159,7 @@ fn every_clause_is_tested() {
         .filter_map(|line| line.trim_start_matches(['/', '!', ' ']).strip_prefix("- **"))
         .filter_map(|line| Some(line.split_once("**")?.0.to_owned()))
         .collect();
-    let cited: BTreeSet<String> =
-        cases().flat_map(|case| case.clauses).map(|clause| format!("{clause:?}")).collect();
+    let cited: BTreeSet<String> = cases().flat_map(|case| case.clauses).map(|clause| format!("{clause:?}")).collect();
     assert_eq!(written, cited);
     assert_eq!(written.len(), 12);
     assert!(written.contains(&format!("{:?}", Clause::H12)));
@@ -193,8 +178,7 @@ fn cases_say_which_clauses_they_hold() {
     ];
     for case in cases() {
         let (suite, function) = case.name.split_once("::").unwrap();
-        let clauses: Vec<String> =
-            case.clauses.iter().map(|clause| format!("{clause:?}")).collect();
+        let clauses: Vec<String> = case.clauses.iter().map(|clause| format!("{clause:?}")).collect();
         let documented = format!("/// {}: ", clauses.join(", "));
         let heading = format!("fn {function}(bench: &Bench)");
         let found = sources.iter().any(|source| {

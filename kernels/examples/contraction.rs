@@ -83,35 +83,15 @@ fn main() {
             let b: Vec<f32> = (0..k * n).map(|i| (i % 13) as f32 * 0.5 - 2.0).collect();
             let (ones, lhs_rows, rhs_rows) = (offsets(k.max(n), 1), offsets(m, k), offsets(k, n));
             let rhs_columns = offsets(n, k);
-            let lhs = DotOperand {
-                bytes: bytemuck::cast_slice(&a),
-                free: &lhs_rows,
-                contract: &ones[..k],
-            };
-            let rows = DotOperand {
-                bytes: bytemuck::cast_slice(&b),
-                free: &ones[..n],
-                contract: &rhs_rows,
-            };
-            let columns = DotOperand {
-                bytes: bytemuck::cast_slice(&b),
-                free: &rhs_columns,
-                contract: &ones[..k],
-            };
+            let lhs = DotOperand { bytes: bytemuck::cast_slice(&a), free: &lhs_rows, contract: &ones[..k] };
+            let rows = DotOperand { bytes: bytemuck::cast_slice(&b), free: &ones[..n], contract: &rhs_rows };
+            let columns = DotOperand { bytes: bytemuck::cast_slice(&b), free: &rhs_columns, contract: &ones[..k] };
             let mut out = vec![0f32; m * n];
             let mut packed = PackedRhs::pack(isa, DType::F32, &rows);
-            let by_columns =
-                fastest(repeat, || packed.repack(isa, DType::F32, black_box(&columns)));
+            let by_columns = fastest(repeat, || packed.repack(isa, DType::F32, black_box(&columns)));
             let by_rows = fastest(repeat, || packed.repack(isa, DType::F32, black_box(&rows)));
             let product = fastest(repeat, || {
-                dot(
-                    isa,
-                    DType::F32,
-                    &lhs,
-                    &packed,
-                    0..n,
-                    bytemuck::cast_slice_mut(black_box(&mut out)),
-                );
+                dot(isa, DType::F32, &lhs, &packed, 0..n, bytemuck::cast_slice_mut(black_box(&mut out)));
             });
             let rate = operations / product / 1e9;
             println!(

@@ -3,11 +3,7 @@
 //!
 //! `cargo run --release -p systole-kernels --example exhaustive [-- FUNCTION [SEED]]`; the exit status is 1 after a
 //! mismatch, 2 if there is no such function.
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a command: its report is its output"
-)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command: its report is its output")]
 
 #[path = "../tests/oracle/mod.rs"]
 mod oracle;
@@ -55,12 +51,7 @@ impl Report {
     }
 
     /// Checks all blocks of a function on every core and prints its line.
-    fn check(
-        &mut self,
-        name: &str,
-        inputs: u64,
-        check_block: impl Fn(u32, &mut Mismatches) + Sync,
-    ) {
+    fn check(&mut self, name: &str, inputs: u64, check_block: impl Fn(u32, &mut Mismatches) + Sync) {
         let start = Instant::now();
         let next = AtomicU32::new(0);
         let progress = std::io::stderr().is_terminal();
@@ -80,10 +71,7 @@ impl Report {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let met: Vec<Mismatches> = std::thread::scope(|scope| {
             let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-            running
-                .into_iter()
-                .map(|thread| thread.join().expect("a checking thread does not panic"))
-                .collect()
+            running.into_iter().map(|thread| thread.join().expect("a checking thread does not panic")).collect()
         });
         if progress {
             eprint!("\r");
@@ -99,12 +87,7 @@ impl Report {
 }
 
 impl oracle::Visit for Report {
-    fn unary(
-        &mut self,
-        name: &'static str,
-        function: impl Fn(f32) -> f32 + Sync,
-        oracle: impl Fn(f32) -> f32 + Sync,
-    ) {
+    fn unary(&mut self, name: &'static str, function: impl Fn(f32) -> f32 + Sync, oracle: impl Fn(f32) -> f32 + Sync) {
         if !self.wants(name) {
             return;
         }
@@ -119,11 +102,7 @@ impl oracle::Visit for Report {
                     let x = f32::from_bits(bits);
                     let (got, wanted) = (result.to_bits(), oracle::expected_bits(oracle(x)));
                     if got != wanted {
-                        met.add(|| {
-                            format!(
-                                "{name}({x:e} = {bits:#010x}) gives {got:#010x}, not {wanted:#010x}"
-                            )
-                        });
+                        met.add(|| format!("{name}({x:e} = {bits:#010x}) gives {got:#010x}, not {wanted:#010x}"));
                     }
                 }
             }

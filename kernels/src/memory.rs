@@ -302,10 +302,7 @@ pub(crate) type Windows<'a> = SmallVec<[Option<Window<'a>>; 4]>;
 
 impl<'a> Outputs<'a> {
     /// The outputs of `partition`, which have the sizes that it was made for.
-    pub(crate) fn new(
-        partition: &'a Partition,
-        blocks: &'a mut [&mut Block],
-    ) -> Result<Self, BadFootprint> {
+    pub(crate) fn new(partition: &'a Partition, blocks: &'a mut [&mut Block]) -> Result<Self, BadFootprint> {
         assert_eq!(blocks.len(), partition.targets.len(), "every output has one footprint");
         for (output, (block, target)) in blocks.iter().zip(&partition.targets).enumerate() {
             if block.len() != target.len {
@@ -364,11 +361,7 @@ impl<'a> Outputs<'a> {
 /// Whether each element of a buffer of `bytes` bytes is hit exactly once; if so, which groups of axes the footprint
 /// moves along.
 fn bijection(grid: &Grid, footprint: &Footprint, bytes: usize) -> Option<[bool; 3]> {
-    let groups = [
-        (&grid.outer, &footprint.outer),
-        (&grid.rows, &footprint.rows),
-        (&grid.cols, &footprint.cols),
-    ];
+    let groups = [(&grid.outer, &footprint.outer), (&grid.rows, &footprint.rows), (&grid.cols, &footprint.cols)];
     let mut axes = SmallVec::<[(usize, i64); 8]>::new();
     let mut moves = [false; 3];
     for (moves, (group, strides)) in moves.iter_mut().zip(groups) {
@@ -378,17 +371,11 @@ fn bijection(grid: &Grid, footprint: &Footprint, bytes: usize) -> Option<[bool; 
         if !group.fixes(strides) {
             *moves = true;
             axes.extend(
-                group
-                    .extents()
-                    .iter()
-                    .copied()
-                    .zip(strides.iter().copied())
-                    .filter(|&(extent, _)| extent != 1),
+                group.extents().iter().copied().zip(strides.iter().copied()).filter(|&(extent, _)| extent != 1),
             );
         }
     }
-    let elements =
-        axes.iter().try_fold(1usize, |product, &(extent, _)| product.checked_mul(extent))?;
+    let elements = axes.iter().try_fold(1usize, |product, &(extent, _)| product.checked_mul(extent))?;
     if elements.checked_mul(footprint.size)? != bytes {
         return None;
     }
@@ -458,11 +445,9 @@ impl Window<'_> {
         if height == 0 || width == 0 {
             return Some((0, 0));
         }
-        let along_cols = width == 1
-            || (self.cols.inner_stride(self.col_strides) == 1 && self.cols.is_one_run(cols));
-        let along_rows = height == 1
-            || (self.rows.inner_stride(self.row_strides) == width as i64
-                && self.rows.is_one_run(rows));
+        let along_cols = width == 1 || (self.cols.inner_stride(self.col_strides) == 1 && self.cols.is_one_run(cols));
+        let along_rows =
+            height == 1 || (self.rows.inner_stride(self.row_strides) == width as i64 && self.rows.is_one_run(rows));
         (along_cols && along_rows).then(|| {
             let offset = self.offset(rows.start) + self.cols.offset(self.col_strides, cols.start);
             (offset as usize * self.size, height * width * self.size)
@@ -491,11 +476,7 @@ impl Window<'_> {
 
     /// The box as one slice, where its elements lie one after another, row by row.
     #[inline(always)]
-    pub(crate) fn dense_mut(
-        &mut self,
-        rows: Range<usize>,
-        cols: Range<usize>,
-    ) -> Option<&mut [u8]> {
+    pub(crate) fn dense_mut(&mut self, rows: Range<usize>, cols: Range<usize>) -> Option<&mut [u8]> {
         let (offset, len) = self.dense_span(&rows, &cols)?;
         // SAFETY: as in `dense`, and `self` is borrowed exclusively.
         Some(unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr().add(offset), len) })
@@ -525,9 +506,7 @@ impl Window<'_> {
                 let offset = (start + offset) as usize * size;
                 if stride == 1 || len == 1 {
                     // SAFETY: see above; `len` neighbours in the box, and `self` is borrowed exclusively.
-                    let run = unsafe {
-                        std::slice::from_raw_parts_mut(self.data.as_ptr().add(offset), len * size)
-                    };
+                    let run = unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr().add(offset), len * size) };
                     match source {
                         Source::Slice(bytes) => run.copy_from_slice(bytes),
                         Source::Splat(bits) => crate::machine::movement::fill(run, size, bits),
@@ -536,11 +515,8 @@ impl Window<'_> {
                     for k in 0..len {
                         // SAFETY: see above; each is an aligned element in the box.
                         unsafe {
-                            let element = self
-                                .data
-                                .as_ptr()
-                                .add(offset)
-                                .offset(k as isize * stride as isize * size as isize);
+                            let element =
+                                self.data.as_ptr().add(offset).offset(k as isize * stride as isize * size as isize);
                             match (size, source) {
                                 (1, Source::Slice(bytes)) => element.write(bytes[k]),
                                 (4, Source::Slice(bytes)) => {
@@ -549,18 +525,10 @@ impl Window<'_> {
                                         .write(bytes[k * 4..][..4].try_into().expect("four bytes"));
                                 }
                                 (_, Source::Slice(bytes)) => {
-                                    std::ptr::copy_nonoverlapping(
-                                        bytes[k * size..][..size].as_ptr(),
-                                        element,
-                                        size,
-                                    );
+                                    std::ptr::copy_nonoverlapping(bytes[k * size..][..size].as_ptr(), element, size);
                                 }
                                 (_, Source::Splat(bits)) => {
-                                    std::ptr::copy_nonoverlapping(
-                                        bits.to_le_bytes()[..size].as_ptr(),
-                                        element,
-                                        size,
-                                    );
+                                    std::ptr::copy_nonoverlapping(bits.to_le_bytes()[..size].as_ptr(), element, size);
                                 }
                             }
                         }
@@ -573,8 +541,7 @@ impl Window<'_> {
     /// Copies the box to `dst`, dense, row by row.
     pub(crate) fn read(&self, rows: Range<usize>, cols: Range<usize>, dst: &mut [u8]) {
         self.check(&rows, &cols);
-        let (size, stride, width) =
-            (self.size, self.cols.inner_stride(self.col_strides), cols.len());
+        let (size, stride, width) = (self.size, self.cols.inner_stride(self.col_strides), cols.len());
         assert_eq!(dst.len(), rows.len() * width * size, "a copy of a window has its size");
         for (i, at) in rows.enumerate() {
             let start = self.offset(at);
@@ -583,8 +550,7 @@ impl Window<'_> {
                 for (k, element) in run.chunks_exact_mut(size).enumerate() {
                     let offset = (start + offset + k as i64 * stride) as usize * size;
                     // SAFETY: see above; an element of the box.
-                    let source =
-                        unsafe { std::slice::from_raw_parts(self.data.as_ptr().add(offset), size) };
+                    let source = unsafe { std::slice::from_raw_parts(self.data.as_ptr().add(offset), size) };
                     element.copy_from_slice(source);
                 }
             });
@@ -634,10 +600,7 @@ impl Drop for Loan {
 }
 
 /// Runs `with` with a loan of `task` that it may clone and pass to other threads, and returns when all are dropped.
-pub(crate) fn lend<'t, R>(
-    task: &'t (dyn Fn(usize) + Sync + 't),
-    with: impl FnOnce(Loan) -> R,
-) -> R {
+pub(crate) fn lend<'t, R>(task: &'t (dyn Fn(usize) + Sync + 't), with: impl FnOnce(Loan) -> R) -> R {
     /// Waits, also when `with` unwinds.
     struct Settle(Arc<Ledger>);
     impl Drop for Settle {
@@ -659,10 +622,7 @@ pub(crate) fn lend<'t, R>(
     let task: *const (dyn Fn(usize) + Sync + 't) = task;
     // SAFETY: only the lifetime changes; `Settle` keeps this call from ending while a loan could use the pointer.
     let task = unsafe {
-        std::mem::transmute::<
-            *const (dyn Fn(usize) + Sync + 't),
-            *const (dyn Fn(usize) + Sync + 'static),
-        >(task)
+        std::mem::transmute::<*const (dyn Fn(usize) + Sync + 't), *const (dyn Fn(usize) + Sync + 'static)>(task)
     };
     with(Loan { task, ledger })
 }

@@ -112,10 +112,7 @@ impl Pool {
         let workers = (1..threads)
             .filter_map(|n| {
                 let shared = Arc::clone(&shared);
-                std::thread::Builder::new()
-                    .name(format!("systole-worker-{n}"))
-                    .spawn(move || worker(&shared))
-                    .ok()
+                std::thread::Builder::new().name(format!("systole-worker-{n}")).spawn(move || worker(&shared)).ok()
             })
             .collect();
         Pool { shared, driving: AtomicBool::new(false), workers }
@@ -141,8 +138,7 @@ impl Parallel for Pool {
     }
 
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
-        let alone =
-            tasks < 2 || self.workers.is_empty() || self.driving.swap(true, Ordering::Acquire);
+        let alone = tasks < 2 || self.workers.is_empty() || self.driving.swap(true, Ordering::Acquire);
         if alone {
             return Inline.run(tasks, task);
         }
@@ -216,8 +212,7 @@ mod tests {
             let pool = Pool::new(threads);
             for tasks in [0, 1, 2, 3, 100] {
                 for _ in 0..50 {
-                    let counts: Vec<AtomicUsize> =
-                        (0..tasks).map(|_| AtomicUsize::new(0)).collect();
+                    let counts: Vec<AtomicUsize> = (0..tasks).map(|_| AtomicUsize::new(0)).collect();
                     pool.run(tasks, &|i| {
                         counts[i].fetch_add(1, Ordering::Relaxed);
                     });

@@ -20,7 +20,7 @@ use crate::shape::{Shape, TensorType};
 pub enum Extent {
     /// Known when the program is built. The planner uses this for 0 and 1 only.
     Fixed(i64),
-    /// Launch parameter `n`: [`Launch::params`]`[n]`. As an extent it is at least 2, by the relation pattern.
+    /// Launch parameter `n`. As an extent it is at least 2, by the relation pattern.
     Param(u16),
 }
 
@@ -125,10 +125,7 @@ impl BufferType {
     /// The type for one launch.
     pub fn resolve(&self, params: &[i64]) -> TensorType {
         // Extents are never negative: they come from shapes.
-        TensorType::new(
-            self.dtype,
-            self.shape.iter().map(|extent| extent.resolve(params) as usize).collect::<Shape>(),
-        )
+        TensorType::new(self.dtype, self.shape.iter().map(|extent| extent.resolve(params) as usize).collect::<Shape>())
     }
 }
 
@@ -216,10 +213,7 @@ pub enum Order {
 
 /// An operation on single elements. Operand and result dtypes are those of the registers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(
-    missing_docs,
-    reason = "named and defined as StableHLO names and defines them; docs/numerics.md has the rest"
-)]
+#[allow(missing_docs, reason = "named and defined as StableHLO names and defines them; docs/numerics.md has the rest")]
 pub enum LaneOp {
     Abs,
     Negate,

@@ -150,12 +150,8 @@ impl Reducer {
             (Monoid::Minimum, DType::I64) => Reducer::of::<MinI64>(dtype),
             (Monoid::And, DType::I64) => Reducer::of::<AndI64>(dtype),
             (Monoid::Or, DType::I64) => Reducer::of::<OrI64>(dtype),
-            (Monoid::Multiply | Monoid::Minimum | Monoid::And, DType::Bool) => {
-                Reducer::of::<AndBool>(dtype)
-            }
-            (Monoid::Add | Monoid::Maximum | Monoid::Or, DType::Bool) => {
-                Reducer::of::<OrBool>(dtype)
-            }
+            (Monoid::Multiply | Monoid::Minimum | Monoid::And, DType::Bool) => Reducer::of::<AndBool>(dtype),
+            (Monoid::Add | Monoid::Maximum | Monoid::Or, DType::Bool) => Reducer::of::<OrBool>(dtype),
         })
     }
 
@@ -164,34 +160,19 @@ impl Reducer {
         Reducer {
             dtype,
             whole_cols: |isa, src, width, init, out| {
-                isa.vectorize(WholeCols::<B> {
-                    src: cast(src),
-                    width,
-                    init: raw::<B>(init),
-                    out: cast_mut(out),
-                });
+                isa.vectorize(WholeCols::<B> { src: cast(src), width, init: raw::<B>(init), out: cast_mut(out) });
             },
             feed_cols: |isa, acc, start, src| {
                 isa.vectorize(FeedCols::<B> { acc: cast_mut(acc), start, src: cast(src) });
             },
             finish_cols: |isa, acc, n, init, out| {
-                isa.vectorize(FinishCols::<B> {
-                    acc: cast_mut(acc),
-                    n,
-                    init: raw::<B>(init),
-                    out: cast_mut(out),
-                });
+                isa.vectorize(FinishCols::<B> { acc: cast_mut(acc), n, init: raw::<B>(init), out: cast_mut(out) });
             },
             feed_rows: |isa, acc, start, src, width| {
                 isa.vectorize(FeedRows::<B> { acc: cast_mut(acc), start, src: cast(src), width });
             },
             finish_rows: |isa, acc, n, init, out| {
-                isa.vectorize(FinishRows::<B> {
-                    acc: cast_mut(acc),
-                    n,
-                    init: raw::<B>(init),
-                    out: cast_mut(out),
-                });
+                isa.vectorize(FinishRows::<B> { acc: cast_mut(acc), n, init: raw::<B>(init), out: cast_mut(out) });
             },
         }
     }
@@ -288,8 +269,7 @@ fn feed<B: Body>(acc: &mut [B::Acc], fresh: bool, src: &[B::Raw]) {
     if whole > 0 {
         // A strip of lanes stays in registers while all its elements pass.
         for strip in (0..B::LANES).step_by(STRIP) {
-            let lanes: &mut [B::Acc; STRIP] =
-                (&mut acc[strip..strip + STRIP]).try_into().expect("a strip");
+            let lanes: &mut [B::Acc; STRIP] = (&mut acc[strip..strip + STRIP]).try_into().expect("a strip");
             let mut kept = *lanes;
             for row in rest[..whole].chunks_exact(B::LANES) {
                 fold_strip::<B>(&mut kept, row[strip..strip + STRIP].try_into().expect("a strip"));
@@ -374,14 +354,8 @@ impl<B: Body> Vectorized for WholeCols<'_, B> {
             let many = out.len() / ABREAST * ABREAST;
             let (head, tail) = out.split_at_mut(many);
             let mut acc = [[B::load(init); ABREAST]; NARROW];
-            for (out, rows) in head.chunks_exact_mut(ABREAST).zip(src.chunks_exact(ABREAST * width))
-            {
-                abreast::<B>(
-                    &mut acc[..width],
-                    rows,
-                    init,
-                    out.try_into().expect("as many results as rows"),
-                );
+            for (out, rows) in head.chunks_exact_mut(ABREAST).zip(src.chunks_exact(ABREAST * width)) {
+                abreast::<B>(&mut acc[..width], rows, init, out.try_into().expect("as many results as rows"));
             }
             (rows, out) = (&src[many * width..], tail);
         }
@@ -396,12 +370,7 @@ impl<B: Body> Vectorized for WholeCols<'_, B> {
 
 /// Narrow rows, one per vector lane: the same tree, with rows of lanes for lanes. `acc` has a row per column.
 #[inline(always)]
-fn abreast<B: Body>(
-    acc: &mut [[B::Acc; ABREAST]],
-    rows: &[B::Raw],
-    init: B::Raw,
-    out: &mut [B::Raw; ABREAST],
-) {
+fn abreast<B: Body>(acc: &mut [[B::Acc; ABREAST]], rows: &[B::Raw], init: B::Raw, out: &mut [B::Raw; ABREAST]) {
     let width = acc.len();
     for (column, lanes) in acc.iter_mut().enumerate() {
         for r in 0..ABREAST {
@@ -551,22 +520,13 @@ mod tests {
     fn columns_reduce_in_the_contract_s_order() {
         let add = Reducer::new(Monoid::Add, DType::F32).unwrap();
         for isa in Isa::available() {
-            for width in [
-                0, 1, 2, 3, 7, 10, 16, 63, 64, 65, 127, 128, 129, 500, 1023, 1024, 1025, 2047,
-                2500, 9000,
-            ] {
+            for width in [0, 1, 2, 3, 7, 10, 16, 63, 64, 65, 127, 128, 129, 500, 1023, 1024, 1025, 2047, 2500, 9000] {
                 let rows = if width < 100 { 37 } else { 3 };
                 let src = noise(rows * width, width as u32 + 5);
                 let mut out = vec![0f32; rows];
                 let init = 0.3f32;
                 let bits = u64::from(init.to_bits());
-                add.whole_cols(
-                    isa,
-                    bytemuck::cast_slice(&src),
-                    width,
-                    bits,
-                    bytemuck::cast_slice_mut(&mut out),
-                );
+                add.whole_cols(isa, bytemuck::cast_slice(&src), width, bits, bytemuck::cast_slice_mut(&mut out));
                 for r in 0..rows {
                     let row = &src[r * width..][..width];
                     let expected = in_order(row, COL_LANES, init, |a, b| a + b);
@@ -574,12 +534,7 @@ mod tests {
                     let mut acc = vec![0f32; COL_LANES];
                     for (chunk, part) in row.chunks(2 * COL_LANES).enumerate() {
                         let start = chunk * 2 * COL_LANES;
-                        add.feed_cols(
-                            isa,
-                            bytemuck::cast_slice_mut(&mut acc),
-                            start,
-                            bytemuck::cast_slice(part),
-                        );
+                        add.feed_cols(isa, bytemuck::cast_slice_mut(&mut acc), start, bytemuck::cast_slice(part));
                     }
                     let mut one = [0f32];
                     let acc = bytemuck::cast_slice_mut(&mut acc);
@@ -594,19 +549,9 @@ mod tests {
     fn rows_reduce_in_the_contract_s_order() {
         let add = Reducer::new(Monoid::Add, DType::F32).unwrap();
         for isa in Isa::available() {
-            for (rows, width) in [
-                (0, 3),
-                (1, 5),
-                (2, 1),
-                (7, 70),
-                (8, 3),
-                (9, 9),
-                (9, 65),
-                (100, 13),
-                (27, 20),
-                (33, 1),
-                (5, 0),
-            ] {
+            for (rows, width) in
+                [(0, 3), (1, 5), (2, 1), (7, 70), (8, 3), (9, 9), (9, 65), (100, 13), (27, 20), (33, 1), (5, 0)]
+            {
                 let src = noise(rows * width, 77);
                 let (mut acc, mut out) = (vec![0f32; ROW_LANES * width], vec![0f32; width]);
                 for (chunk, part) in src.chunks((16 * width).max(1)).enumerate() {
@@ -614,19 +559,10 @@ mod tests {
                     add.feed_rows(isa, acc, chunk * 16, bytemuck::cast_slice(part), width);
                 }
                 let acc = bytemuck::cast_slice_mut(&mut acc);
-                add.finish_rows(
-                    isa,
-                    acc,
-                    rows,
-                    u64::from(0.1f32.to_bits()),
-                    bytemuck::cast_slice_mut(&mut out),
-                );
+                add.finish_rows(isa, acc, rows, u64::from(0.1f32.to_bits()), bytemuck::cast_slice_mut(&mut out));
                 for c in 0..width {
                     let column: Vec<f32> = (0..rows).map(|r| src[r * width + c]).collect();
-                    assert_eq!(
-                        out[c].to_bits(),
-                        in_order(&column, ROW_LANES, 0.1, |a, b| a + b).to_bits()
-                    );
+                    assert_eq!(out[c].to_bits(), in_order(&column, ROW_LANES, 0.1, |a, b| a + b).to_bits());
                 }
             }
         }
@@ -637,15 +573,8 @@ mod tests {
         let reduce = |monoid, elements: &[f32], init: f32| {
             let mut out = [0f32];
             let reducer = Reducer::new(monoid, DType::F32).unwrap();
-            let (src, out_bytes) =
-                (bytemuck::cast_slice(elements), bytemuck::cast_slice_mut(&mut out));
-            reducer.whole_cols(
-                Isa::best(),
-                src,
-                elements.len(),
-                u64::from(init.to_bits()),
-                out_bytes,
-            );
+            let (src, out_bytes) = (bytemuck::cast_slice(elements), bytemuck::cast_slice_mut(&mut out));
+            reducer.whole_cols(Isa::best(), src, elements.len(), u64::from(init.to_bits()), out_bytes);
             out[0].to_bits()
         };
         let negative_nan = f32::from_bits(0xffa0_0001);
@@ -654,9 +583,6 @@ mod tests {
         assert_eq!(reduce(Monoid::Maximum, &[f32::INFINITY, negative_nan], 0.0), 0x7fc0_0000);
         assert_eq!(reduce(Monoid::Minimum, &[f32::NEG_INFINITY, negative_nan], 0.0), 0x7fc0_0000);
         assert_eq!(reduce(Monoid::Minimum, &[], negative_nan), 0x7fc0_0000);
-        assert_eq!(
-            reduce(Monoid::Minimum, &[1.0, f32::MIN_POSITIVE / 4.0, -3.5], f32::INFINITY),
-            (-3.5f32).to_bits()
-        );
+        assert_eq!(reduce(Monoid::Minimum, &[1.0, f32::MIN_POSITIVE / 4.0, -3.5], f32::INFINITY), (-3.5f32).to_bits());
     }
 }

@@ -89,9 +89,7 @@ impl From<f32> for Scalar {
 }
 
 /// A Rust type that is the host form of a dtype.
-pub trait Element:
-    bytemuck::NoUninit + Default + PartialEq + std::fmt::Debug + Send + Sync + 'static
-{
+pub trait Element: bytemuck::NoUninit + Default + PartialEq + std::fmt::Debug + Send + Sync + 'static {
     /// The dtype.
     const DTYPE: DType;
     /// The element as a [`Scalar`].

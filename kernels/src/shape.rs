@@ -32,8 +32,7 @@ impl Shape {
         if self.0.contains(&0) {
             return Some(0);
         }
-        let product =
-            self.0.iter().try_fold(1usize, |product, &extent| product.checked_mul(extent))?;
+        let product = self.0.iter().try_fold(1usize, |product, &extent| product.checked_mul(extent))?;
         (product <= isize::MAX as usize).then_some(product)
     }
 
@@ -42,8 +41,7 @@ impl Shape {
     /// # Panics
     /// Where the product overflows; inference rejects such shapes before they reach a buffer.
     pub fn elements(&self) -> usize {
-        self.checked_elements()
-            .expect("a shape that passed inference has a representable element count")
+        self.checked_elements().expect("a shape that passed inference has a representable element count")
     }
 
     /// The extents.

@@ -21,11 +21,7 @@ impl Layout {
     }
 
     fn operand<'a, T: bytemuck::Pod>(&'a self, elements: &'a [T]) -> DotOperand<'a> {
-        DotOperand {
-            bytes: bytemuck::cast_slice(elements),
-            free: &self.free,
-            contract: &self.contract,
-        }
+        DotOperand { bytes: bytemuck::cast_slice(elements), free: &self.free, contract: &self.contract }
     }
 
     fn at<T: Copy>(&self, elements: &[T], i: usize, k: usize) -> T {
@@ -59,8 +55,7 @@ struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.0 ^ (self.0 >> 29)
     }
 
@@ -103,14 +98,7 @@ fn check(lhs: (&Layout, &[f32]), rhs: (&Layout, &[f32]), columns: Range<usize>) 
         assert_eq!(packed.columns(), rhs.0.free.len());
         // Whatever was in the output before does not matter.
         let mut out = vec![u32::MAX; expected.len()];
-        dot(
-            isa,
-            DType::F32,
-            &lhs.0.operand(lhs.1),
-            &packed,
-            columns.clone(),
-            bytemuck::cast_slice_mut(&mut out),
-        );
+        dot(isa, DType::F32, &lhs.0.operand(lhs.1), &packed, columns.clone(), bytemuck::cast_slice_mut(&mut out));
         assert_eq!(out, expected, "{isa}: {:?} · {:?}, columns {columns:?}", lhs.0, rhs.0);
     }
 }
@@ -131,9 +119,7 @@ fn every_shape_follows_the_order_of_the_contract() {
 #[test]
 fn every_layout_gives_the_same_sums() {
     let mut random = Random(2);
-    for (rows, depth, columns) in
-        [(1, 300, 33), (13, 129, 21), (50, 40, 67), (11, 1, 16), (7, 10, 10)]
-    {
+    for (rows, depth, columns) in [(1, 300, 33), (13, 129, 21), (50, 40, 67), (11, 1, 16), (7, 10, 10)] {
         for lhs in &layouts(rows, depth) {
             for rhs in &layouts(columns, depth) {
                 check((lhs, &random.floats(lhs.len)), (rhs, &random.floats(rhs.len)), 0..columns);
@@ -203,22 +189,11 @@ fn a_packed_operand_is_reused_for_other_shapes() {
             let (a, b) = (random.floats(lhs.len), random.floats(rhs.len));
             packed.repack(isa, DType::F32, &rhs.operand(&b));
             let mut out = vec![f32::NAN; 5 * columns];
-            dot(
-                isa,
-                DType::F32,
-                &lhs.operand(&a),
-                &packed,
-                0..columns,
-                bytemuck::cast_slice_mut(&mut out),
-            );
+            dot(isa, DType::F32, &lhs.operand(&a), &packed, 0..columns, bytemuck::cast_slice_mut(&mut out));
             for (i, row) in out.chunks_exact(columns).enumerate() {
                 for (j, got) in row.iter().enumerate() {
                     let expected = chain(depth, |k| (lhs.at(&a, i, k), rhs.at(&b, j, k)));
-                    assert_eq!(
-                        got.to_bits(),
-                        expected.to_bits(),
-                        "{isa} {depth}×{columns} at {i}, {j}"
-                    );
+                    assert_eq!(got.to_bits(), expected.to_bits(), "{isa} {depth}×{columns} at {i}, {j}");
                 }
             }
         }
@@ -231,8 +206,7 @@ where
     T: bytemuck::Pod + PartialEq + std::fmt::Debug,
 {
     let mut random = Random(6);
-    for (rows, depth, columns) in [(1, 0, 3), (3, 1, 1), (5, 300, 17), (20, 128, 64), (2, 129, 100)]
-    {
+    for (rows, depth, columns) in [(1, 0, 3), (3, 1, 1), (5, 300, 17), (20, 128, 64), (2, 129, 100)] {
         for lhs in &layouts(rows, depth) {
             for rhs in &layouts(columns, depth) {
                 let a: Vec<T> = (0..lhs.len).map(|_| element(random.next())).collect();
@@ -245,9 +219,8 @@ where
                     dot(isa, dtype, &lhs.operand(&a), &packed, from..columns, bytes);
                     for (i, row) in out.chunks_exact(columns - from).enumerate() {
                         for (j, &got) in row.iter().enumerate() {
-                            let expected = (0..depth).fold(element(0), |sum, k| {
-                                fma(sum, lhs.at(&a, i, k), rhs.at(&b, from + j, k))
-                            });
+                            let expected = (0..depth)
+                                .fold(element(0), |sum, k| fma(sum, lhs.at(&a, i, k), rhs.at(&b, from + j, k)));
                             assert_eq!(got, expected, "{dtype} on {isa} at {i}, {j}");
                         }
                     }
@@ -259,21 +232,9 @@ where
 
 #[test]
 fn integers_wrap() {
-    check_integers(
-        DType::I32,
-        |bits| bits as i32,
-        |sum: i32, a, b| sum.wrapping_add(a.wrapping_mul(b)),
-    );
-    check_integers(
-        DType::U32,
-        |bits| bits as u32,
-        |sum: u32, a, b| sum.wrapping_add(a.wrapping_mul(b)),
-    );
-    check_integers(
-        DType::I64,
-        |bits| bits as i64,
-        |sum: i64, a, b| sum.wrapping_add(a.wrapping_mul(b)),
-    );
+    check_integers(DType::I32, |bits| bits as i32, |sum: i32, a, b| sum.wrapping_add(a.wrapping_mul(b)));
+    check_integers(DType::U32, |bits| bits as u32, |sum: u32, a, b| sum.wrapping_add(a.wrapping_mul(b)));
+    check_integers(DType::I64, |bits| bits as i64, |sum: i64, a, b| sum.wrapping_add(a.wrapping_mul(b)));
 }
 
 #[test]
@@ -281,12 +242,5 @@ fn integers_wrap() {
 fn another_dtype_than_packed_is_a_bug() {
     let layout = &layouts(2, 2)[0];
     let packed = PackedRhs::pack(Isa::PORTABLE, DType::I32, &layout.operand(&[1i32, 2, 3, 4]));
-    dot(
-        Isa::PORTABLE,
-        DType::F32,
-        &layout.operand(&[1f32, 2.0, 3.0, 4.0]),
-        &packed,
-        0..2,
-        &mut [0; 16],
-    );
+    dot(Isa::PORTABLE, DType::F32, &layout.operand(&[1f32, 2.0, 3.0, 4.0]), &packed, 0..2, &mut [0; 16]);
 }

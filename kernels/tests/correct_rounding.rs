@@ -64,19 +64,11 @@ struct Check {
 }
 
 impl Visit for Check {
-    fn unary(
-        &mut self,
-        name: &'static str,
-        function: impl Fn(f32) -> f32 + Sync,
-        oracle: impl Fn(f32) -> f32 + Sync,
-    ) {
+    fn unary(&mut self, name: &'static str, function: impl Fn(f32) -> f32 + Sync, oracle: impl Fn(f32) -> f32 + Sync) {
         let mut check = |bits: u32| {
             let x = f32::from_bits(bits);
             let (got, wanted) = (function(x).to_bits(), expected_bits(oracle(x)));
-            assert_eq!(
-                got, wanted,
-                "{name}({x:e} = {bits:#010x}) gives {got:#010x}, not {wanted:#010x}"
-            );
+            assert_eq!(got, wanted, "{name}({x:e} = {bits:#010x}) gives {got:#010x}, not {wanted:#010x}");
             self.inputs += 1;
         };
         for sign_and_exponent in 0..512u32 {
@@ -119,20 +111,14 @@ fn functions_of_several_arguments_round_correctly() {
 fn logistic_is_decided_by_its_cubic_term() {
     for multiple in 1..1 << 16 {
         for x in [multiple as f32 * 2.0f32.powi(-24), multiple as f32 * -(2.0f32.powi(-24))] {
-            assert_eq!(
-                systole_kernels::numerics::logistic(x).to_bits(),
-                oracle::logistic(x).to_bits(),
-                "x = {x:e}"
-            );
+            assert_eq!(systole_kernels::numerics::logistic(x).to_bits(), oracle::logistic(x).to_bits(), "x = {x:e}");
         }
     }
 }
 
 #[test]
 fn special_values() {
-    use systole_kernels::numerics::{
-        NAN, canonical, exponential, log, logistic, power, remainder, rsqrt, sqrt, tanh,
-    };
+    use systole_kernels::numerics::{NAN, canonical, exponential, log, logistic, power, remainder, rsqrt, sqrt, tanh};
     const INF: f32 = f32::INFINITY;
     let cases: [(f32, f32); 35] = [
         (exponential(-INF), 0.0),

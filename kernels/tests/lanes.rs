@@ -36,19 +36,13 @@ const ARITHMETIC: [LaneOp; 11] = [
     LaneOp::Xor,
 ];
 
-const COMPARISONS: [Comparison; 6] = [
-    Comparison::Eq,
-    Comparison::Ne,
-    Comparison::Ge,
-    Comparison::Gt,
-    Comparison::Le,
-    Comparison::Lt,
-];
+const COMPARISONS: [Comparison; 6] =
+    [Comparison::Eq, Comparison::Ne, Comparison::Ge, Comparison::Gt, Comparison::Le, Comparison::Lt];
 
 fn binary() -> Vec<LaneOp> {
-    let compare = COMPARISONS.into_iter().flat_map(|comparison| {
-        [Order::Partial, Order::Total].map(|order| LaneOp::Compare(comparison, order))
-    });
+    let compare = COMPARISONS
+        .into_iter()
+        .flat_map(|comparison| [Order::Partial, Order::Total].map(|order| LaneOp::Compare(comparison, order)));
     ARITHMETIC.into_iter().chain(compare).collect()
 }
 
@@ -130,11 +124,7 @@ fn convert(x: Value, result: DType) -> Value {
         I64(x) => x.into(),
         F32(x) => {
             let saturate = |low: i128, high: i128| {
-                if x.is_nan() {
-                    0
-                } else {
-                    (f64::from(x).trunc().clamp(-1e30, 1e30) as i128).clamp(low, high)
-                }
+                if x.is_nan() { 0 } else { (f64::from(x).trunc().clamp(-1e30, 1e30) as i128).clamp(low, high) }
             };
             match result {
                 DType::Bool => (x != 0.0).into(),
@@ -385,8 +375,7 @@ fn elements(dtype: DType, random: usize) -> Vec<Scalar> {
     ];
     let mut state = 0x9e37_79b9_7f4a_7c15 ^ dtype as u64;
     let mut next = || {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         state ^ (state >> 31)
     };
     let mut all: Vec<u64> = match dtype {
@@ -408,11 +397,7 @@ struct Buffer {
 impl Buffer {
     fn new(dtype: DType, elements: &[Scalar]) -> Self {
         let size = dtype.size();
-        let mut buffer = Buffer {
-            words: vec![0; (elements.len() * size).div_ceil(8)],
-            len: elements.len(),
-            dtype,
-        };
+        let mut buffer = Buffer { words: vec![0; (elements.len() * size).div_ceil(8)], len: elements.len(), dtype };
         for (slot, element) in buffer.bytes_mut().chunks_exact_mut(size).zip(elements) {
             slot.copy_from_slice(&element.to_le_bytes()[..size]);
         }
@@ -428,12 +413,8 @@ impl Buffer {
     }
 
     fn elements(&self) -> Vec<Scalar> {
-        let widen =
-            |chunk: &[u8]| chunk.iter().rev().fold(0u64, |bits, &byte| bits << 8 | u64::from(byte));
-        self.bytes()
-            .chunks_exact(self.dtype.size())
-            .map(|chunk| Scalar::from_bits(self.dtype, widen(chunk)))
-            .collect()
+        let widen = |chunk: &[u8]| chunk.iter().rev().fold(0u64, |bits, &byte| bits << 8 | u64::from(byte));
+        self.bytes().chunks_exact(self.dtype.size()).map(|chunk| Scalar::from_bits(self.dtype, widen(chunk))).collect()
     }
 }
 
@@ -462,8 +443,7 @@ fn check(op: LaneOp, operands: &[Operand], result: DType, len: usize) {
             Operand::All(element) => element.dtype(),
         })
         .collect();
-    let lane: LaneFn =
-        kernel(op, &dtypes, result).expect("the operation is defined on these dtypes");
+    let lane: LaneFn = kernel(op, &dtypes, result).expect("the operation is defined on these dtypes");
     let buffers: Vec<Buffer> = operands
         .iter()
         .zip(&dtypes)
@@ -485,15 +465,11 @@ fn check(op: LaneOp, operands: &[Operand], result: DType, len: usize) {
         lane(isa, out.bytes_mut(), &sources);
         for (i, got) in out.elements().into_iter().enumerate() {
             let at: Vec<Scalar> = operands.iter().map(|operand| operand.at(i)).collect();
-            let expected =
-                define(op, &at, result).expect("the operation is defined on these dtypes");
+            let expected = define(op, &at, result).expect("the operation is defined on these dtypes");
             assert_eq!(got, expected, "{op:?} of {at:x?} at {i} of {len} on {isa}");
         }
         // A byte that is neither 0 nor 1 would pass the comparison above, which looks at one bit.
-        assert!(
-            result != DType::Bool || out.bytes().iter().all(|&byte| byte < 2),
-            "{op:?} stores 0 or 1"
-        );
+        assert!(result != DType::Bool || out.bytes().iter().all(|&byte| byte < 2), "{op:?} stores 0 or 1");
     }
 }
 
@@ -514,24 +490,14 @@ fn product(lists: &[Vec<Scalar>]) -> Vec<Vec<Scalar>> {
 fn signatures(op: LaneOp, arity: usize) -> Vec<(Vec<DType>, DType)> {
     let count = DType::ALL.len().pow(arity as u32 + 1);
     let all = (0..count).map(|code| {
-        let digit =
-            |place: usize| DType::ALL[code / DType::ALL.len().pow(place as u32) % DType::ALL.len()];
+        let digit = |place: usize| DType::ALL[code / DType::ALL.len().pow(place as u32) % DType::ALL.len()];
         ((1..=arity).map(digit).collect::<Vec<_>>(), digit(0))
     });
     all.filter(|(operands, result)| {
-        let zeros: Vec<Scalar> =
-            operands.iter().map(|&dtype| Scalar::from_bits(dtype, 0)).collect();
+        let zeros: Vec<Scalar> = operands.iter().map(|&dtype| Scalar::from_bits(dtype, 0)).collect();
         let defined = define(op, &zeros, *result).is_some();
-        assert_eq!(
-            kernel(op, operands, *result).is_some(),
-            defined,
-            "{op:?} of {operands:?} to {result}"
-        );
-        assert_eq!(
-            eval(op, &zeros, *result).is_some(),
-            defined,
-            "{op:?} of {operands:?} to {result}"
-        );
+        assert_eq!(kernel(op, operands, *result).is_some(), defined, "{op:?} of {operands:?} to {result}");
+        assert_eq!(eval(op, &zeros, *result).is_some(), defined, "{op:?} of {operands:?} to {result}");
         defined
     })
     .collect()
@@ -556,8 +522,7 @@ fn binary_operations_follow_their_definitions() {
         for (dtypes, result) in signatures(op, 2) {
             // Power is slow and its own tests go deeper.
             let random = if op == LaneOp::Power { 5 } else { 29 };
-            let lists: Vec<Vec<Scalar>> =
-                dtypes.iter().map(|&dtype| elements(dtype, random)).collect();
+            let lists: Vec<Vec<Scalar>> = dtypes.iter().map(|&dtype| elements(dtype, random)).collect();
             let columns = product(&lists);
             let operands: Vec<Operand> = columns.iter().cloned().map(Operand::Each).collect();
             check(op, &operands, result, columns[0].len());
@@ -584,13 +549,11 @@ fn ternary_operations_follow_their_definitions() {
                 let mixed: Vec<Operand> = operands
                     .iter()
                     .enumerate()
-                    .map(|(i, operand)| {
-                        if mask >> i & 1 == 1 {
-                            Operand::All(operand.at(len / 3))
-                        } else {
-                            operand.clone()
-                        }
-                    })
+                    .map(
+                        |(i, operand)| {
+                            if mask >> i & 1 == 1 { Operand::All(operand.at(len / 3)) } else { operand.clone() }
+                        },
+                    )
                     .collect();
                 check(op, &mixed, result, len.min(1003));
             }
@@ -607,8 +570,7 @@ fn any_length_is_computed_in_full() {
         (LaneOp::Convert, vec![DType::Bool], DType::I64),
     ] {
         for len in (0..140).chain([191, 192, 193, 1024]) {
-            let operands: Vec<Operand> =
-                dtypes.iter().map(|&dtype| Operand::Each(elements(dtype, 1024))).collect();
+            let operands: Vec<Operand> = dtypes.iter().map(|&dtype| Operand::Each(elements(dtype, 1024))).collect();
             check(op, &operands, result, len);
         }
     }
@@ -627,11 +589,7 @@ fn eval_computes_what_the_loops_compute() {
         for (dtypes, result) in signatures(op, 2) {
             for a in elements(dtypes[0], 0) {
                 for b in elements(dtypes[1], 0) {
-                    assert_eq!(
-                        eval(op, &[a, b], result),
-                        define(op, &[a, b], result),
-                        "{op:?} of {a:?}, {b:?}"
-                    );
+                    assert_eq!(eval(op, &[a, b], result), define(op, &[a, b], result), "{op:?} of {a:?}, {b:?}");
                 }
             }
         }
@@ -645,8 +603,5 @@ fn wrong_numbers_of_operands_have_no_lane_function() {
     }
     assert!(kernel(LaneOp::Add, &[DType::F32], DType::F32).is_none());
     assert!(kernel(LaneOp::Convert, &[DType::F32, DType::F32], DType::F32).is_none());
-    assert!(
-        kernel(LaneOp::Compare(Comparison::Eq, Order::Partial), &[DType::F32], DType::Bool)
-            .is_none()
-    );
+    assert!(kernel(LaneOp::Compare(Comparison::Eq, Order::Partial), &[DType::F32], DType::Bool).is_none());
 }

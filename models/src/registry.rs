@@ -45,9 +45,7 @@ pub static ALL: [Model; 1] = [Model {
 /// # Errors
 /// There is none; the error lists those there are.
 pub fn find(name: &str) -> Result<&'static Model, UnknownModel> {
-    ALL.iter()
-        .find(|model| model.name == name)
-        .ok_or_else(|| UnknownModel { name: name.to_owned() })
+    ALL.iter().find(|model| model.name == name).ok_or_else(|| UnknownModel { name: name.to_owned() })
 }
 
 impl Model {
@@ -103,7 +101,6 @@ mod tests {
 
     #[test]
     fn an_unknown_name_lists_the_known_ones() {
-        expect!["unknown model `digit` (known: digits)"]
-            .assert_eq(&find("digit").unwrap_err().to_string());
+        expect!["unknown model `digit` (known: digits)"].assert_eq(&find("digit").unwrap_err().to_string());
     }
 }

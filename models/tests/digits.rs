@@ -32,8 +32,7 @@ impl Oracle {
     }
 
     fn array(&mut self, name: &str) -> Vec<f32> {
-        let array =
-            self.0.by_name(name).unwrap().unwrap_or_else(|| panic!("the oracle has no {name}"));
+        let array = self.0.by_name(name).unwrap().unwrap_or_else(|| panic!("the oracle has no {name}"));
         assert_eq!(array.order(), npyz::Order::C, "{name}");
         array.into_vec().unwrap()
     }
@@ -76,10 +75,7 @@ fn open(mode: Mode, threads: usize, isa: Isa) -> Device {
 fn assert_close(what: &str, actual: &[f32], expected: &[f32], tolerance: f32) {
     assert_eq!(actual.len(), expected.len(), "{what}");
     for (i, (actual, expected)) in actual.iter().zip(expected).enumerate() {
-        assert!(
-            (actual - expected).abs() <= tolerance,
-            "{what}[{i}] is {actual}, expected {expected} ± {tolerance}"
-        );
+        assert!((actual - expected).abs() <= tolerance, "{what}[{i}] is {actual}, expected {expected} ± {tolerance}");
     }
 }
 

@@ -5,7 +5,7 @@ use systole_fusion::ir::{Attrs, DotDims, Opcode, Origin};
 use systole_kernels::Shape;
 
 use super::elementwise::broadcast_shape;
-use super::record;
+use super::{record, types};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
@@ -28,10 +28,7 @@ impl Tensor {
     #[track_caller]
     pub fn matmul(&self, rhs: &Tensor) -> Result<Tensor> {
         let origin = Origin::caller();
-        let mismatch = |what: &str| {
-            let reason = format!("matmul of shapes {} and {}: {what}", self.shape(), rhs.shape());
-            Error::argument(origin.clone(), reason)
-        };
+        let mismatch = |what: &str| Error::misuse("matmul", types(&[self, rhs]), origin.clone(), what);
         let ([.., _, inner], [.., rhs_inner, _]) = (&self.shape()[..], &rhs.shape()[..]) else {
             return Err(mismatch("both need rank 2 or more"));
         };
@@ -40,8 +37,8 @@ impl Tensor {
         }
         let (lhs_batch, lhs_matrix) = self.shape().split_at(self.rank() - 2);
         let (rhs_batch, rhs_matrix) = rhs.shape().split_at(rhs.rank() - 2);
-        let batch = broadcast_shape(lhs_batch, rhs_batch)
-            .ok_or_else(|| mismatch("the batch dimensions do not broadcast"))?;
+        let batch =
+            broadcast_shape(lhs_batch, rhs_batch).ok_or_else(|| mismatch("the batch dimensions do not broadcast"))?;
         let with_batch = |matrix: &[usize]| batch.iter().chain(matrix).copied().collect::<Shape>();
         let lhs = self.broadcast_from(&with_batch(lhs_matrix), &origin)?;
         let rhs = rhs.broadcast_from(&with_batch(rhs_matrix), &origin)?;

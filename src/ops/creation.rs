@@ -11,12 +11,7 @@ use crate::stream;
 use crate::tensor::Tensor;
 
 /// Records a constant. The value is an argument of whatever plan it ends up in, so a changing one builds nothing.
-pub(super) fn constant(
-    device: &Device,
-    value: Scalar,
-    shape: impl Into<Shape>,
-    origin: Origin,
-) -> Result<Tensor> {
+pub(super) fn constant(device: &Device, value: Scalar, shape: impl Into<Shape>, origin: Origin) -> Result<Tensor> {
     let ty = TensorType::new(value.dtype(), shape);
     source(device, Opcode::Constant, Attrs::Constant(Literal::Splat(ty, value)), origin)
 }
@@ -70,16 +65,9 @@ impl Tensor {
     /// # Errors
     /// The shape has no such dimension, or `dtype` is bool.
     #[track_caller]
-    pub fn iota(
-        device: &Device,
-        dtype: DType,
-        shape: impl Into<Shape>,
-        dimension: usize,
-    ) -> Result<Tensor> {
-        let attrs = Attrs::Iota {
-            ty: TensorType::new(dtype, shape),
-            dimension: u32::try_from(dimension).unwrap_or(u32::MAX),
-        };
+    pub fn iota(device: &Device, dtype: DType, shape: impl Into<Shape>, dimension: usize) -> Result<Tensor> {
+        let attrs =
+            Attrs::Iota { ty: TensorType::new(dtype, shape), dimension: u32::try_from(dimension).unwrap_or(u32::MAX) };
         source(device, Opcode::Iota, attrs, Origin::caller())
     }
 }

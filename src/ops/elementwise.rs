@@ -6,7 +6,7 @@ use systole_fusion::ir::{Attrs, Opcode, Origin};
 use systole_kernels::program::{Comparison, Order};
 use systole_kernels::{DType, Shape};
 
-use super::{Operand, record};
+use super::{Operand, record, types};
 use crate::error::Result;
 use crate::tensor::Tensor;
 
@@ -49,32 +49,30 @@ macro_rules! define_methods {
 
 systole_fusion::op_table!(define_methods);
 
-fn binary(
-    op: Opcode,
-    lhs: &Tensor,
-    rhs: &impl Operand,
-    attrs: Attrs,
-    origin: Origin,
-) -> Result<Tensor> {
-    let rhs = rhs.to_operand(lhs, &origin)?;
+fn binary(op: Opcode, lhs: &Tensor, rhs: &impl Operand, attrs: Attrs, origin: Origin) -> Result<Tensor> {
+    let rhs = operand(op.info().method, lhs, rhs, &origin)?;
     let (lhs, rhs) = broadcast(lhs, &rhs, &origin)?;
     record(op, &[&lhs, &rhs], attrs, origin)
 }
 
+/// An operand beside `like`, in a call of `method`.
+fn operand<'a>(
+    method: &'static str,
+    like: &Tensor,
+    operand: &'a impl Operand,
+    origin: &Origin,
+) -> Result<Cow<'a, Tensor>> {
+    operand.to_operand(like, origin).map_err(|error| error.in_call(method, types(&[like])))
+}
+
 /// Both operands at the shape that NumPy would broadcast them to; unchanged where there is none, so that the op's own
 /// inference reports it.
-fn broadcast<'a>(
-    lhs: &'a Tensor,
-    rhs: &'a Tensor,
-    origin: &Origin,
-) -> Result<(Cow<'a, Tensor>, Cow<'a, Tensor>)> {
+fn broadcast<'a>(lhs: &'a Tensor, rhs: &'a Tensor, origin: &Origin) -> Result<(Cow<'a, Tensor>, Cow<'a, Tensor>)> {
     if lhs.shape() == rhs.shape() {
         return Ok((Cow::Borrowed(lhs), Cow::Borrowed(rhs)));
     }
     match broadcast_shape(lhs.shape(), rhs.shape()) {
-        Some(shape) => {
-            Ok((lhs.broadcast_from(&shape, origin)?, rhs.broadcast_from(&shape, origin)?))
-        }
+        Some(shape) => Ok((lhs.broadcast_from(&shape, origin)?, rhs.broadcast_from(&shape, origin)?)),
         None => Ok((Cow::Borrowed(lhs), Cow::Borrowed(rhs))),
     }
 }
@@ -82,8 +80,7 @@ fn broadcast<'a>(
 /// The common shape by NumPy's rule: aligned at the last dimension, extents equal or one of them 1.
 pub(super) fn broadcast_shape(lhs: &[usize], rhs: &[usize]) -> Option<Shape> {
     let rank = lhs.len().max(rhs.len());
-    let extent =
-        |shape: &[usize], i: usize| (i + shape.len()).checked_sub(rank).map_or(1, |at| shape[at]);
+    let extent = |shape: &[usize], i: usize| (i + shape.len()).checked_sub(rank).map_or(1, |at| shape[at]);
     (0..rank)
         .map(|i| match (extent(lhs, i), extent(rhs, i)) {
             (a, b) if a == b => Some(a),
@@ -138,19 +135,19 @@ impl Tensor {
     pub fn select(&self, on_true: impl Operand, on_false: impl Operand) -> Result<Tensor> {
         let origin = Origin::caller();
         // A number takes the other choice's dtype, so the tensor among the two is looked at first.
-        let on_true = on_true.to_operand(self, &origin);
+        let on_true = operand("select", self, &on_true, &origin);
         let (on_true, on_false) = match on_true {
             Ok(tensor) if tensor.dtype() != DType::Bool => {
-                let on_false = on_false.to_operand(&tensor, &origin)?.into_owned();
+                let on_false = operand("select", &tensor, &on_false, &origin)?.into_owned();
                 (tensor.into_owned(), on_false)
             }
             first => {
-                let on_false = on_false.to_operand(self, &origin)?.into_owned();
+                let on_false = operand("select", self, &on_false, &origin)?.into_owned();
                 (first?.into_owned(), on_false)
             }
         };
-        let shape = broadcast_shape(on_true.shape(), on_false.shape())
-            .and_then(|shape| broadcast_shape(&shape, self.shape()));
+        let shape =
+            broadcast_shape(on_true.shape(), on_false.shape()).and_then(|shape| broadcast_shape(&shape, self.shape()));
         let (pred, on_true, on_false) = match &shape {
             Some(shape) => (
                 self.broadcast_from(shape, &origin)?,
@@ -169,8 +166,8 @@ impl Tensor {
     #[track_caller]
     pub fn clamp(&self, min: impl Operand, max: impl Operand) -> Result<Tensor> {
         let origin = Origin::caller();
-        let min = min.to_operand(self, &origin)?;
-        let max = max.to_operand(self, &origin)?;
+        let min = operand("clamp", self, &min, &origin)?;
+        let max = operand("clamp", self, &max, &origin)?;
         record(Opcode::Clamp, &[&min, self, &max], Attrs::None, origin)
     }
 

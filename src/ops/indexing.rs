@@ -4,7 +4,7 @@ use systole_fusion::ir::attrs::Dims;
 use systole_fusion::ir::{Attrs, GatherDims, Opcode, Origin};
 use systole_kernels::Shape;
 
-use super::record;
+use super::{record, types};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
@@ -32,16 +32,15 @@ impl Tensor {
             && (0..self.rank()).all(|d| d == dimension || self.shape()[d] == indices.shape()[d]);
         if !fits {
             let reason = format!(
-                "take_along_dim of dimension {dimension}: shapes {} and {} must have equal extents elsewhere",
+                "shapes {} and {} must have equal extents but in dimension {dimension}",
                 self.shape(),
                 indices.shape()
             );
-            return Err(Error::argument(origin, reason));
+            return Err(Error::misuse("take_along_dim", types(&[self, indices]), origin, reason));
         }
         let rank = self.rank() as u32;
         let with_vector: Shape = indices.shape().iter().copied().chain([1]).collect();
-        let starts =
-            record(Opcode::Reshape, &[indices], Attrs::Reshape(with_vector), origin.clone())?;
+        let starts = record(Opcode::Reshape, &[indices], Attrs::Reshape(with_vector), origin.clone())?;
         let others: Dims = (0..rank).filter(|&d| d != dimension as u32).collect();
         let dims = GatherDims {
             offset_dims: Dims::new(),

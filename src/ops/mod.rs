@@ -17,11 +17,17 @@ pub use reduction::Axes;
 
 use smallvec::{SmallVec, smallvec};
 use systole_fusion::ir::{Attrs, Opcode, Origin, Region};
+use systole_kernels::TensorType;
 
 use crate::dispatch;
 use crate::error::Result;
 use crate::stream;
 use crate::tensor::Tensor;
+
+/// The tensors' types, for errors.
+fn types(tensors: &[&Tensor]) -> Vec<TensorType> {
+    tensors.iter().map(|tensor| tensor.ty().clone()).collect()
+}
 
 /// Records an op with one result on the calling thread's current stream.
 fn record(op: Opcode, operands: &[&Tensor], attrs: Attrs, origin: Origin) -> Result<Tensor> {
@@ -36,8 +42,7 @@ fn record_with(
     origin: Origin,
 ) -> Result<Tensor> {
     let device = operands[0].value().stream().device();
-    let mut results = stream::current(device, |stream| {
-        dispatch::record(stream.shared(), op, operands, attrs, regions, origin)
-    })?;
+    let mut results =
+        stream::current(device, |stream| dispatch::record(stream.shared(), op, operands, attrs, regions, origin))?;
     Ok(results.pop().expect("the op has one result"))
 }

@@ -6,7 +6,7 @@ use systole_fusion::ir::attrs::Dims;
 use systole_fusion::ir::{Attrs, Opcode, Origin, PadAmounts, SliceLimits};
 use systole_kernels::Shape;
 
-use super::record;
+use super::{record, types};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
@@ -31,12 +31,7 @@ impl Tensor {
     /// `permutation` is none of this tensor's dimensions.
     #[track_caller]
     pub fn transpose(&self, permutation: &[usize]) -> Result<Tensor> {
-        record(
-            Opcode::Transpose,
-            &[self],
-            Attrs::Transpose(dims(permutation.iter().copied())),
-            Origin::caller(),
-        )
+        record(Opcode::Transpose, &[self], Attrs::Transpose(dims(permutation.iter().copied())), Origin::caller())
     }
 
     /// The last two dimensions exchanged.
@@ -48,10 +43,8 @@ impl Tensor {
         let origin = Origin::caller();
         let rank = self.rank();
         if rank < 2 {
-            return Err(Error::argument(
-                origin,
-                format!("t of a tensor of shape {}: rank 2 or more is needed", self.shape()),
-            ));
+            let reason = format!("takes rank 2 or more, not {rank}");
+            return Err(Error::misuse("t", types(&[self]), origin, reason));
         }
         let permutation = dims((0..rank - 2).chain([rank - 1, rank - 2]));
         record(Opcode::Transpose, &[self], Attrs::Transpose(permutation), origin)
@@ -63,15 +56,8 @@ impl Tensor {
     /// # Errors
     /// Extents that neither match nor are 1, or dimensions that are no increasing numbers within the shape.
     #[track_caller]
-    pub fn broadcast_in_dim(
-        &self,
-        shape: impl Into<Shape>,
-        dimensions: &[usize],
-    ) -> Result<Tensor> {
-        let attrs = Attrs::BroadcastInDim {
-            shape: shape.into(),
-            dimensions: dims(dimensions.iter().copied()),
-        };
+    pub fn broadcast_in_dim(&self, shape: impl Into<Shape>, dimensions: &[usize]) -> Result<Tensor> {
+        let attrs = Attrs::BroadcastInDim { shape: shape.into(), dimensions: dims(dimensions.iter().copied()) };
         record(Opcode::BroadcastInDim, &[self], attrs, Origin::caller())
     }
 
@@ -84,9 +70,8 @@ impl Tensor {
         let origin = Origin::caller();
         let shape = shape.into();
         if shape.rank() < self.rank() {
-            let reason =
-                format!("a tensor of shape {} does not broadcast to {shape}", self.shape());
-            return Err(Error::argument(origin, reason));
+            let reason = format!("{} does not broadcast to {shape}", self.shape());
+            return Err(Error::misuse("broadcast_to", types(&[self]), origin, reason));
         }
         Ok(self.broadcast_from(&shape, &origin)?.into_owned())
     }
@@ -96,10 +81,8 @@ impl Tensor {
         if self.shape() == shape {
             return Ok(Cow::Borrowed(self));
         }
-        let attrs = Attrs::BroadcastInDim {
-            shape: shape.clone(),
-            dimensions: dims(shape.rank() - self.rank()..shape.rank()),
-        };
+        let attrs =
+            Attrs::BroadcastInDim { shape: shape.clone(), dimensions: dims(shape.rank() - self.rank()..shape.rank()) };
         record(Opcode::BroadcastInDim, &[self], attrs, origin.clone()).map(Cow::Owned)
     }
 
@@ -109,8 +92,7 @@ impl Tensor {
     /// Lengths that are not the rank, or `0 <= start <= limit <= extent` and `stride >= 1` broken somewhere.
     #[track_caller]
     pub fn slice(&self, start: &[usize], limit: &[usize], stride: &[usize]) -> Result<Tensor> {
-        let limits =
-            SliceLimits { start: signed(start), limit: signed(limit), stride: signed(stride) };
+        let limits = SliceLimits { start: signed(start), limit: signed(limit), stride: signed(stride) };
         record(Opcode::Slice, &[self], Attrs::Slice(Box::new(limits)), Origin::caller())
     }
 
@@ -122,9 +104,8 @@ impl Tensor {
     pub fn narrow(&self, dimension: usize, start: usize, limit: usize) -> Result<Tensor> {
         let origin = Origin::caller();
         if dimension >= self.rank() {
-            let reason =
-                format!("narrow of dimension {dimension} of a tensor of shape {}", self.shape());
-            return Err(Error::argument(origin, reason));
+            let reason = format!("no dimension {dimension} in rank {}", self.rank());
+            return Err(Error::misuse("narrow", types(&[self]), origin, reason));
         }
         let mut limits = SliceLimits {
             start: std::iter::repeat_n(0, self.rank()).collect(),
@@ -141,13 +122,7 @@ impl Tensor {
     /// # Errors
     /// Lengths that are not the rank, a negative `interior`, a negative extent, or a `value` of another dtype or rank.
     #[track_caller]
-    pub fn pad(
-        &self,
-        value: &Tensor,
-        low: &[i64],
-        high: &[i64],
-        interior: &[i64],
-    ) -> Result<Tensor> {
+    pub fn pad(&self, value: &Tensor, low: &[i64], high: &[i64], interior: &[i64]) -> Result<Tensor> {
         let amounts = PadAmounts {
             low: low.iter().copied().collect(),
             high: high.iter().copied().collect(),
@@ -164,7 +139,7 @@ impl Tensor {
     pub fn concatenate(tensors: &[&Tensor], dimension: usize) -> Result<Tensor> {
         let origin = Origin::caller();
         if tensors.is_empty() {
-            return Err(Error::argument(origin, "concatenate of no tensors"));
+            return Err(Error::misuse("concatenate", Vec::new(), origin, "takes at least 1 tensor"));
         }
         let dimension = u32::try_from(dimension).unwrap_or(u32::MAX);
         record(Opcode::Concatenate, tensors, Attrs::Concatenate(dimension), origin)

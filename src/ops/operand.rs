@@ -32,8 +32,7 @@ impl Operand for Tensor {
 
 fn scalar(value: Scalar, like: &Tensor, origin: &Origin) -> Result<Cow<'static, Tensor>> {
     let dtype = like.dtype();
-    let scalar =
-        if value.dtype() == dtype { value } else { Scalar::from_f64(dtype, value.to_f64()) };
+    let scalar = if value.dtype() == dtype { value } else { Scalar::from_f64(dtype, value.to_f64()) };
     if !dtype.is_float() && scalar.to_f64() != value.to_f64() {
         let reason = format!("{} is no {dtype}, the dtype of the tensor it meets", value.to_f64());
         return Err(Error::argument(origin.clone(), reason));

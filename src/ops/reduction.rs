@@ -9,7 +9,7 @@ use systole_fusion::ir::{Attrs, Opcode, Origin};
 use systole_kernels::program::Monoid;
 use systole_kernels::{DType, Scalar, Shape};
 
-use super::{creation, record, record_with};
+use super::{creation, record, record_with, types};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
@@ -44,21 +44,17 @@ impl Axes for &[isize] {
 }
 
 /// The dimensions, ascending; out of range and repeated ones are errors.
-fn dimensions(tensor: &Tensor, axes: &impl Axes, origin: &Origin) -> Result<Dims> {
+fn dimensions(method: &'static str, tensor: &Tensor, axes: &impl Axes, origin: &Origin) -> Result<Dims> {
+    let misuse = |reason| Error::misuse(method, types(&[tensor]), origin.clone(), reason);
     let rank = tensor.rank();
     let mut found = Dims::new();
     for number in axes.numbers(rank) {
         let dimension = if number < 0 { number + rank as isize } else { number };
         if !(0..rank as isize).contains(&dimension) {
-            let reason = format!("no dimension {number} in a tensor of shape {}", tensor.shape());
-            return Err(Error::argument(origin.clone(), reason));
+            return Err(misuse(format!("no dimension {number} in rank {rank}")));
         }
         if found.contains(&(dimension as u32)) {
-            let reason = format!(
-                "dimension {number} of a tensor of shape {} is named twice",
-                tensor.shape()
-            );
-            return Err(Error::argument(origin.clone(), reason));
+            return Err(misuse(format!("dimension {number} is named twice")));
         }
         found.push(dimension as u32);
     }
@@ -76,26 +72,16 @@ fn identity(monoid: Monoid, dtype: DType) -> Scalar {
         (Monoid::Maximum, DType::I64) => i64::MIN.into(),
         (Monoid::Minimum, DType::I64) => i64::MAX.into(),
         (Monoid::Minimum, DType::U32) => u32::MAX.into(),
-        (Monoid::Add | Monoid::Or, _) | (Monoid::Maximum, DType::Bool | DType::U32) => {
-            Scalar::from_f64(dtype, 0.0)
-        }
+        (Monoid::Add | Monoid::Or, _) | (Monoid::Maximum, DType::Bool | DType::U32) => Scalar::from_f64(dtype, 0.0),
         (Monoid::Multiply, _) | (Monoid::Minimum, DType::Bool) => Scalar::from_f64(dtype, 1.0),
         (Monoid::And, _) => Scalar::from_bits(dtype, u64::MAX),
     }
 }
 
-fn reduce(tensor: &Tensor, monoid: Monoid, axes: &impl Axes, origin: Origin) -> Result<Tensor> {
-    let dimensions = dimensions(tensor, axes, &origin)?;
-    let init =
-        creation::constant(&tensor.device(), identity(monoid, tensor.dtype()), [], origin.clone())?;
+fn reduce(tensor: &Tensor, monoid: Monoid, dimensions: Dims, origin: Origin) -> Result<Tensor> {
+    let init = creation::constant(&tensor.device(), identity(monoid, tensor.dtype()), [], origin.clone())?;
     let body = monoid_region(monoid, tensor.dtype());
-    record_with(
-        Opcode::Reduce,
-        &[tensor, &init],
-        Attrs::Reduce(dimensions),
-        smallvec![body],
-        origin,
-    )
+    record_with(Opcode::Reduce, &[tensor, &init], Attrs::Reduce(dimensions), smallvec![body], origin)
 }
 
 macro_rules! reductions {
@@ -108,7 +94,9 @@ macro_rules! reductions {
                 /// No such dimension, or a dtype that the body does not take.
                 #[track_caller]
                 pub fn $method(&self, axes: impl Axes) -> Result<Tensor> {
-                    reduce(self, Monoid::$monoid, &axes, Origin::caller())
+                    let origin = Origin::caller();
+                    let reduced = dimensions(stringify!($method), self, &axes, &origin)?;
+                    reduce(self, Monoid::$monoid, reduced, origin)
                 }
 
                 $(#[doc = $doc])*
@@ -120,8 +108,8 @@ macro_rules! reductions {
                 #[track_caller]
                 pub fn $keep(&self, axes: impl Axes) -> Result<Tensor> {
                     let origin = Origin::caller();
-                    let reduced = dimensions(self, &axes, &origin)?;
-                    let result = reduce(self, Monoid::$monoid, &axes, origin.clone())?;
+                    let reduced = dimensions(stringify!($keep), self, &axes, &origin)?;
+                    let result = reduce(self, Monoid::$monoid, reduced.clone(), origin.clone())?;
                     let shape = self
                         .shape()
                         .iter()
@@ -159,14 +147,11 @@ impl Tensor {
     pub fn mean(&self, axes: impl Axes) -> Result<Tensor> {
         let origin = Origin::caller();
         if !self.dtype().is_float() {
-            return Err(Error::argument(
-                origin,
-                format!("mean of {}: a float dtype is needed", self.dtype()),
-            ));
+            let reason = format!("takes a float dtype, not {}", self.dtype());
+            return Err(Error::misuse("mean", types(&[self]), origin, reason));
         }
-        let reduced = dimensions(self, &axes, &origin)?;
-        let count: usize =
-            reduced.iter().map(|&dimension| self.shape()[dimension as usize]).product();
-        reduce(self, Monoid::Add, &axes, origin)?.div(count as f64)
+        let reduced = dimensions("mean", self, &axes, &origin)?;
+        let count: usize = reduced.iter().map(|&dimension| self.shape()[dimension as usize]).product();
+        reduce(self, Monoid::Add, reduced, origin)?.div(count as f64)
     }
 }

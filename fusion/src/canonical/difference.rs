@@ -34,13 +34,10 @@ impl Difference {
     /// The node at which the keys part, where it is a node.
     pub fn node(&self) -> Option<NodeId> {
         match self.part {
-            Part::Op(node)
-            | Part::Operands(node, _)
-            | Part::ResultType(node, _)
-            | Part::Attributes(node, _) => Some(node),
-            Part::Inputs | Part::InputType(_) | Part::Donation(_) | Part::Nodes | Part::Outputs => {
-                None
+            Part::Op(node) | Part::Operands(node, _) | Part::ResultType(node, _) | Part::Attributes(node, _) => {
+                Some(node)
             }
+            Part::Inputs | Part::InputType(_) | Part::Donation(_) | Part::Nodes | Part::Outputs => None,
         }
     }
 
@@ -77,12 +74,7 @@ pub fn explain(left: &PlanKey, right: &PlanKey) -> Option<Difference> {
 }
 
 fn first_difference(a: &SymbolicTrace, b: &SymbolicTrace) -> Difference {
-    let differ = |part: Part, shared: usize, left: String, right: String| Difference {
-        part,
-        left,
-        right,
-        shared,
-    };
+    let differ = |part: Part, shared: usize, left: String, right: String| Difference { part, left, right, shared };
     let inputs = a.inputs.len();
     for (i, (x, y)) in a.inputs.iter().zip(&b.inputs).enumerate() {
         if x.ty != y.ty {
@@ -106,23 +98,13 @@ fn first_difference(a: &SymbolicTrace, b: &SymbolicTrace) -> Difference {
                 let words: Vec<_> = operands.iter().map(|value| format!("%{}", value.0)).collect();
                 words.join(", ")
             };
-            return differ(
-                Part::Operands(node, x.op),
-                shared,
-                words(&x.operands),
-                words(&y.operands),
-            );
+            return differ(Part::Operands(node, x.op), shared, words(&x.operands), words(&y.operands));
         }
         if x.ty != y.ty {
             return differ(Part::ResultType(node, x.op), shared, describe(&x.ty), describe(&y.ty));
         }
         if x.attrs != y.attrs {
-            return differ(
-                Part::Attributes(node, x.op),
-                shared,
-                format!("{:?}", x.attrs),
-                format!("{:?}", y.attrs),
-            );
+            return differ(Part::Attributes(node, x.op), shared, format!("{:?}", x.attrs), format!("{:?}", y.attrs));
         }
     }
     let shared = inputs + a.nodes.len().min(b.nodes.len());

@@ -72,8 +72,7 @@ impl PlanKey {
 
 impl PartialEq for PlanKey {
     fn eq(&self, other: &Self) -> bool {
-        self.hash == other.hash
-            && (Arc::ptr_eq(&self.words, &other.words) || self.words == other.words)
+        self.hash == other.hash && (Arc::ptr_eq(&self.words, &other.words) || self.words == other.words)
     }
 }
 
@@ -174,13 +173,9 @@ impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.reason {
             Reason::DenseConstant => "a dense constant must be passed as an input",
-            Reason::ReduceBody => {
-                "the body of this reduce is not add, multiply, maximum, minimum, and, or"
-            }
+            Reason::ReduceBody => "the body of this reduce is not add, multiply, maximum, minimum, and, or",
             Reason::SeveralResults => "ops with several results cannot be planned",
-            Reason::TooLarge => {
-                "more than 65,000 distinct extents and constants, operands, or dimensions"
-            }
+            Reason::TooLarge => "more than 65,000 distinct extents and constants, operands, or dimensions",
         })
     }
 }
@@ -206,11 +201,7 @@ pub fn canonicalize(trace: &Trace, donatable: &[bool]) -> Result<Keyed, Unsuppor
         if ty.rank() > MAX_RANK {
             return Err(Unsupported { node: None, reason: Reason::TooLarge });
         }
-        writer.ty(
-            ty.dtype,
-            donatable,
-            ty.shape.iter().map(|&extent| arguments.extent(extent as i64)),
-        );
+        writer.ty(ty.dtype, donatable, ty.shape.iter().map(|&extent| arguments.extent(extent as i64)));
     }
     for (node, id) in trace.nodes().iter().zip(0..) {
         write_node(trace, node, &number, &mut writer, &mut arguments)
@@ -243,12 +234,8 @@ fn write_node(
     }
     let ty = trace.ty(node.first_result);
     let operand = |i: usize| trace.ty(node.operands[i]);
-    let widest =
-        node.operands.iter().map(|&value| trace.ty(value).rank()).fold(ty.rank(), usize::max);
-    if widest > MAX_RANK
-        || node.operands.len() > usize::from(u16::MAX)
-        || arguments.params.len() > MAX_PARAMS
-    {
+    let widest = node.operands.iter().map(|&value| trace.ty(value).rank()).fold(ty.rank(), usize::max);
+    if widest > MAX_RANK || node.operands.len() > usize::from(u16::MAX) || arguments.params.len() > MAX_PARAMS {
         return Err(Reason::TooLarge);
     }
     writer.node(node.op, node.operands.iter().map(|&value| number.of_value(value)));
@@ -261,8 +248,7 @@ fn write_node(
         Attrs::Concatenate(dimension) => {
             writer.word(*dimension);
             let mut offset = 0;
-            let extents =
-                (0..node.operands.len() - 1).map(|i| operand(i).shape[*dimension as usize] as i64);
+            let extents = (0..node.operands.len() - 1).map(|i| operand(i).shape[*dimension as usize] as i64);
             writer.extents(extents.map(|extent| {
                 offset += extent;
                 arguments.argument(offset)
@@ -280,8 +266,7 @@ fn write_node(
             writer.extents(amounts.interior.iter().map(|&interior| arguments.unless(interior, 0)));
         }
         Attrs::Reduce(dims) => {
-            let monoid =
-                node.regions.first().and_then(|body| as_monoid(body)).ok_or(Reason::ReduceBody)?;
+            let monoid = node.regions.first().and_then(|body| as_monoid(body)).ok_or(Reason::ReduceBody)?;
             writer.reduce(monoid, dims);
         }
         Attrs::Dot(dims) => writer.dot(dims),

@@ -115,8 +115,7 @@ impl SymbolicTrace {
     /// The canonical key of a part of this trace: `nodes` (indices, ascending), which read `inputs` and each other, and
     /// of whose results `outputs` are kept. Parameters and scalars are numbered anew by first appearance.
     pub fn cut(&self, nodes: &[u32], inputs: &[ValueId], outputs: &[ValueId]) -> KeyedGroup {
-        let mut renumber =
-            Renumber { params: Vec::new(), known: FxHashMap::default(), scalars: Vec::new() };
+        let mut renumber = Renumber { params: Vec::new(), known: FxHashMap::default(), scalars: Vec::new() };
         let mut numbers: FxHashMap<ValueId, u32> = inputs.iter().copied().zip(0..).collect();
         let mut writer = Writer::with_capacity(8 + 2 * inputs.len() + 10 * nodes.len());
         writer.header(inputs.len(), nodes.len(), outputs.len());
@@ -134,11 +133,7 @@ impl SymbolicTrace {
             writer.word(numbers[output]);
         }
         let words = writer.finish(renumber.params.len(), renumber.scalars.len());
-        KeyedGroup {
-            key: GroupKey(PlanKey::new(&words)),
-            params: renumber.params,
-            scalars: renumber.scalars,
-        }
+        KeyedGroup { key: GroupKey(PlanKey::new(&words)), params: renumber.params, scalars: renumber.scalars }
     }
 }
 
@@ -242,10 +237,9 @@ fn read_attrs(
             let rank = operand_rank(0);
             SymbolicAttrs::Slice { start: reader.extents(rank), stride: reader.extents(rank) }
         }
-        Opcode::Concatenate => SymbolicAttrs::Concatenate {
-            dimension: reader.word(),
-            offsets: reader.extents(operands.len() - 1),
-        },
+        Opcode::Concatenate => {
+            SymbolicAttrs::Concatenate { dimension: reader.word(), offsets: reader.extents(operands.len() - 1) }
+        }
         Opcode::Pad => {
             let rank = operand_rank(0);
             SymbolicAttrs::Pad { low: reader.extents(rank), interior: reader.extents(rank) }

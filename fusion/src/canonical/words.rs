@@ -14,16 +14,9 @@ use crate::ir::{DotDims, GatherDims, Opcode};
 /// Extents or extent-valued arguments.
 pub(super) type Extents = SmallVec<[Extent; 4]>;
 
-const COMPARISONS: [Comparison; 6] = [
-    Comparison::Eq,
-    Comparison::Ne,
-    Comparison::Ge,
-    Comparison::Gt,
-    Comparison::Le,
-    Comparison::Lt,
-];
-const MONOIDS: [Monoid; 6] =
-    [Monoid::Add, Monoid::Multiply, Monoid::Maximum, Monoid::Minimum, Monoid::And, Monoid::Or];
+const COMPARISONS: [Comparison; 6] =
+    [Comparison::Eq, Comparison::Ne, Comparison::Ge, Comparison::Gt, Comparison::Le, Comparison::Lt];
+const MONOIDS: [Monoid; 6] = [Monoid::Add, Monoid::Multiply, Monoid::Maximum, Monoid::Minimum, Monoid::And, Monoid::Or];
 const HEADER: usize = 5;
 
 /// Folded multiplication over pairs of words: one multiply per eight bytes, and every input bit reaches every output
@@ -88,12 +81,7 @@ impl Writer {
         self.words.push(word);
     }
 
-    pub(super) fn ty(
-        &mut self,
-        dtype: DType,
-        flag: bool,
-        mut extents: impl ExactSizeIterator<Item = Extent>,
-    ) {
+    pub(super) fn ty(&mut self, dtype: DType, flag: bool, mut extents: impl ExactSizeIterator<Item = Extent>) {
         let head = dtype as u32 | u32::from(flag) << 7 | (extents.len() as u32) << 8;
         self.words.push(head | extents.next().map_or(0, code) << 16);
         self.extents(extents);

@@ -8,11 +8,7 @@ use systole_kernels::{Shape, TensorType};
 use super::{Reason, admit, distinct_below, same_dtype, take};
 use crate::ir::{DotDims, Opcode};
 
-pub(super) fn dot_general(
-    op: Opcode,
-    operands: &[&TensorType],
-    dims: &DotDims,
-) -> Result<TensorType, Reason> {
+pub(super) fn dot_general(op: Opcode, operands: &[&TensorType], dims: &DotDims) -> Result<TensorType, Reason> {
     let [lhs, rhs] = take(operands)?;
     same_dtype("operand", lhs, rhs)?;
     admit(op, lhs.dtype)?;
@@ -26,8 +22,7 @@ pub(super) fn dot_general(
     paired("batching", (lhs, lhs_batching), (rhs, rhs_batching))?;
     paired("contracting", (lhs, lhs_contracting), (rhs, rhs_contracting))?;
 
-    let mut shape: SmallVec<[usize; 4]> =
-        lhs_batching.iter().map(|&d| lhs.shape[d as usize]).collect();
+    let mut shape: SmallVec<[usize; 4]> = lhs_batching.iter().map(|&d| lhs.shape[d as usize]).collect();
     shape.extend(free(lhs, lhs_batching, lhs_contracting));
     shape.extend(free(rhs, rhs_batching, rhs_contracting));
     Ok(TensorType { dtype: lhs.dtype, shape: Shape::new(shape) })
@@ -40,18 +35,10 @@ fn disjoint(side: &str, batching: &[u32], contracting: &[u32]) -> Result<(), Rea
     }
 }
 
-fn paired(
-    what: &str,
-    lhs: (&TensorType, &[u32]),
-    rhs: (&TensorType, &[u32]),
-) -> Result<(), Reason> {
+fn paired(what: &str, lhs: (&TensorType, &[u32]), rhs: (&TensorType, &[u32])) -> Result<(), Reason> {
     let ((lhs, lhs_dims), (rhs, rhs_dims)) = (lhs, rhs);
     if lhs_dims.len() != rhs_dims.len() {
-        return Err(format!(
-            "lhs has {} {what} dimensions, rhs has {}",
-            lhs_dims.len(),
-            rhs_dims.len()
-        ));
+        return Err(format!("lhs has {} {what} dimensions, rhs has {}", lhs_dims.len(), rhs_dims.len()));
     }
     for (&l, &r) in lhs_dims.iter().zip(rhs_dims) {
         let (a, b) = (lhs.shape[l as usize], rhs.shape[r as usize]);
@@ -65,11 +52,7 @@ fn paired(
     Ok(())
 }
 
-fn free<'a>(
-    ty: &'a TensorType,
-    batching: &'a [u32],
-    contracting: &'a [u32],
-) -> impl Iterator<Item = usize> + 'a {
+fn free<'a>(ty: &'a TensorType, batching: &'a [u32], contracting: &'a [u32]) -> impl Iterator<Item = usize> + 'a {
     let bound = move |d: usize| batching.iter().chain(contracting).any(|&dim| dim as usize == d);
     ty.shape.iter().enumerate().filter(move |&(d, _)| !bound(d)).map(|(_, &extent)| extent)
 }

@@ -24,11 +24,7 @@ pub(super) fn binary(op: Opcode, operands: &[&TensorType]) -> Result<TensorType,
 }
 
 /// C3: integers and bools have one order; only floats have a total one beside the partial one.
-pub(super) fn compare(
-    op: Opcode,
-    operands: &[&TensorType],
-    order: Order,
-) -> Result<TensorType, Reason> {
+pub(super) fn compare(op: Opcode, operands: &[&TensorType], order: Order) -> Result<TensorType, Reason> {
     let [lhs, rhs] = take(operands)?;
     same_dtype("operand", lhs, rhs)?;
     admit(op, lhs.dtype)?;
@@ -67,11 +63,7 @@ pub(super) fn clamp(op: Opcode, operands: &[&TensorType]) -> Result<TensorType, 
     Ok(operand.clone())
 }
 
-pub(super) fn convert(
-    op: Opcode,
-    operands: &[&TensorType],
-    dtype: DType,
-) -> Result<TensorType, Reason> {
+pub(super) fn convert(op: Opcode, operands: &[&TensorType], dtype: DType) -> Result<TensorType, Reason> {
     let [operand] = take(operands)?;
     admit(op, operand.dtype)?;
     admit(op, dtype)?;

@@ -15,35 +15,22 @@ pub(super) fn gather(operands: &[&TensorType], dims: &GatherDims) -> Result<Tens
     }
     let vector_dim = dims.index_vector_dim as usize;
     if vector_dim > indices.rank() {
-        return Err(format!(
-            "index_vector_dim {vector_dim} exceeds the rank of start indices {}",
-            indices.shape
-        ));
+        return Err(format!("index_vector_dim {vector_dim} exceeds the rank of start indices {}", indices.shape));
     }
     operand_dims(operand, dims)?;
     index_dims(operand, indices, dims)?;
     slice_sizes(operand, dims)?;
 
     // Batch dimensions are start_indices' without the index vector, offset dimensions the slice's kept ones.
-    let mut batch = indices
-        .shape
-        .iter()
-        .enumerate()
-        .filter(|&(d, _)| d != vector_dim)
-        .map(|(_, &extent)| extent);
-    let mut offset = dims
-        .slice_sizes
-        .iter()
-        .enumerate()
-        .filter(|&(d, _)| !sliced_away(dims, d))
-        .map(|(_, &size)| size as usize);
+    let mut batch = indices.shape.iter().enumerate().filter(|&(d, _)| d != vector_dim).map(|(_, &extent)| extent);
+    let mut offset =
+        dims.slice_sizes.iter().enumerate().filter(|&(d, _)| !sliced_away(dims, d)).map(|(_, &size)| size as usize);
     let batch_rank = indices.rank() - usize::from(vector_dim < indices.rank());
     let rank = batch_rank + dims.offset_dims.len();
     ascending("offset_dims", &dims.offset_dims, rank)?;
     let mut shape = SmallVec::<[usize; 4]>::new();
     for d in 0..rank {
-        let source =
-            if dims.offset_dims.contains(&(d as u32)) { offset.next() } else { batch.next() };
+        let source = if dims.offset_dims.contains(&(d as u32)) { offset.next() } else { batch.next() };
         // Every result dimension has its source: C1 counts the offset ones, `rank` the batch ones.
         shape.extend(source);
     }
@@ -52,19 +39,11 @@ pub(super) fn gather(operands: &[&TensorType], dims: &GatherDims) -> Result<Tens
 
 /// C1, C6–C8, C10, C11, C18, C19.
 fn operand_dims(operand: &TensorType, dims: &GatherDims) -> Result<(), Reason> {
-    let GatherDims {
-        offset_dims,
-        collapsed_slice_dims,
-        operand_batching_dims,
-        start_index_map,
-        ..
-    } = dims;
+    let GatherDims { offset_dims, collapsed_slice_dims, operand_batching_dims, start_index_map, .. } = dims;
     ascending("collapsed_slice_dims", collapsed_slice_dims, operand.rank())?;
     ascending("operand_batching_dims", operand_batching_dims, operand.rank())?;
     if let Some(d) = collapsed_slice_dims.iter().find(|d| operand_batching_dims.contains(d)) {
-        return Err(format!(
-            "dimension {d} is both in collapsed_slice_dims and in operand_batching_dims"
-        ));
+        return Err(format!("dimension {d} is both in collapsed_slice_dims and in operand_batching_dims"));
     }
     let placed = offset_dims.len() + collapsed_slice_dims.len() + operand_batching_dims.len();
     if placed != operand.rank() {
@@ -79,9 +58,7 @@ fn operand_dims(operand: &TensorType, dims: &GatherDims) -> Result<(), Reason> {
     distinct_below("start_index_map", start_index_map, operand.rank())?;
     match start_index_map.iter().find(|d| operand_batching_dims.contains(d)) {
         None => Ok(()),
-        Some(d) => {
-            Err(format!("dimension {d} is both in start_index_map and in operand_batching_dims"))
-        }
+        Some(d) => Err(format!("dimension {d} is both in start_index_map and in operand_batching_dims")),
     }
 }
 
@@ -98,10 +75,7 @@ fn index_dims(operand: &TensorType, indices: &TensorType, dims: &GatherDims) -> 
     let batching = &dims.start_indices_batching_dims;
     distinct_below("start_indices_batching_dims", batching, indices.rank())?;
     if batching.contains(&dims.index_vector_dim) {
-        return Err(format!(
-            "index_vector_dim {} is in start_indices_batching_dims",
-            dims.index_vector_dim
-        ));
+        return Err(format!("index_vector_dim {} is in start_indices_batching_dims", dims.index_vector_dim));
     }
     if batching.len() != dims.operand_batching_dims.len() {
         return Err(format!(
@@ -133,19 +107,14 @@ fn slice_sizes(operand: &TensorType, dims: &GatherDims) -> Result<(), Reason> {
             ));
         }
         if size > 1 && sliced_away(dims, d) {
-            return Err(format!(
-                "slice size {size} in dimension {d}, which is collapsed or batching, exceeds 1"
-            ));
+            return Err(format!("slice size {size} in dimension {d}, which is collapsed or batching, exceeds 1"));
         }
     }
     Ok(())
 }
 
 fn sliced_away(dims: &GatherDims, d: usize) -> bool {
-    dims.collapsed_slice_dims
-        .iter()
-        .chain(&dims.operand_batching_dims)
-        .any(|&dim| dim as usize == d)
+    dims.collapsed_slice_dims.iter().chain(&dims.operand_batching_dims).any(|&dim| dim as usize == d)
 }
 
 fn ascending(what: &str, dims: &[u32], rank: usize) -> Result<(), Reason> {

@@ -96,12 +96,7 @@ fn reject(op: Opcode, operands: &[&TensorType], reason: Reason) -> TypeError {
     TypeError { op, operands: operands.iter().map(|&ty| ty.clone()).collect(), reason }
 }
 
-fn result(
-    op: Opcode,
-    operands: &[&TensorType],
-    attrs: &Attrs,
-    regions: &[Region],
-) -> Result<TensorType, Reason> {
+fn result(op: Opcode, operands: &[&TensorType], attrs: &Attrs, regions: &[Region]) -> Result<TensorType, Reason> {
     if !fits(op, attrs) {
         return Err(format!("{} attributes do not fit the op", format_name(attrs)));
     }
@@ -127,9 +122,7 @@ fn result(
         Attrs::Iota { ty, dimension } => source::iota(op, operands, ty, *dimension),
         Attrs::Compare { order, .. } => elementwise::compare(op, operands, *order),
         Attrs::Convert(dtype) => elementwise::convert(op, operands, *dtype),
-        Attrs::BroadcastInDim { shape, dimensions } => {
-            movement::broadcast_in_dim(operands, shape, dimensions)
-        }
+        Attrs::BroadcastInDim { shape, dimensions } => movement::broadcast_in_dim(operands, shape, dimensions),
         Attrs::Reshape(shape) => movement::reshape(operands, shape),
         Attrs::Transpose(permutation) => movement::transpose(operands, permutation),
         Attrs::Slice(limits) => movement::slice(operands, limits),
@@ -139,11 +132,7 @@ fn result(
         Attrs::Dot(dims) => contract::dot_general(op, operands, dims),
         Attrs::Gather(dims) => gather::gather(operands, dims),
     }?;
-    if addressable(&ty) {
-        Ok(ty)
-    } else {
-        Err(format!("the result {ty} takes more than {} bytes", isize::MAX))
-    }
+    if addressable(&ty) { Ok(ty) } else { Err(format!("the result {ty} takes more than {} bytes", isize::MAX)) }
 }
 
 /// Whether the attributes have the op's format.
@@ -215,20 +204,12 @@ fn count_mismatch(wanted: usize, found: usize) -> Reason {
 /// The row's dtypes admit `dtype`.
 fn admit(op: Opcode, dtype: DType) -> Result<(), Reason> {
     let dtypes = op.info().dtypes;
-    if dtypes.admits(dtype) {
-        Ok(())
-    } else {
-        Err(format!("takes {}, not {dtype}", dtypes.describe()))
-    }
+    if dtypes.admits(dtype) { Ok(()) } else { Err(format!("takes {}, not {dtype}", dtypes.describe())) }
 }
 
 /// Both dtypes are the same.
 fn same_dtype(what: &str, a: &TensorType, b: &TensorType) -> Result<(), Reason> {
-    if a.dtype == b.dtype {
-        Ok(())
-    } else {
-        Err(format!("{what} dtypes {} and {} differ", a.dtype, b.dtype))
-    }
+    if a.dtype == b.dtype { Ok(()) } else { Err(format!("{what} dtypes {} and {} differ", a.dtype, b.dtype)) }
 }
 
 /// Both shapes are the same.
@@ -240,21 +221,10 @@ fn same_shape(what: &str, a: &TensorType, b: &TensorType) -> Result<(), Reason> 
 fn shape_mismatch(what: &str, a: &TensorType, b: &TensorType) -> Reason {
     let (a, b) = (&a.shape, &b.shape);
     if a.rank() != b.rank() {
-        return format!(
-            "{what} shapes {a} and {b} differ in rank: {} against {}",
-            a.rank(),
-            b.rank()
-        );
+        return format!("{what} shapes {a} and {b} differ in rank: {} against {}", a.rank(), b.rank());
     }
-    let dimension = a
-        .iter()
-        .zip(b.iter())
-        .position(|(a, b)| a != b)
-        .expect("unequal shapes of one rank differ");
-    format!(
-        "{what} shapes {a} and {b} differ in dimension {dimension}: {} against {}",
-        a[dimension], b[dimension]
-    )
+    let dimension = a.iter().zip(b.iter()).position(|(a, b)| a != b).expect("unequal shapes of one rank differ");
+    format!("{what} shapes {a} and {b} differ in dimension {dimension}: {} against {}", a[dimension], b[dimension])
 }
 
 /// Every dimension number is below `rank`, and none comes twice.
@@ -270,11 +240,7 @@ fn distinct_below(what: &str, dims: &[u32], rank: usize) -> Result<(), Reason> {
 
 /// The dimension number is below `rank`.
 fn below(what: &str, dim: u32, rank: usize) -> Result<(), Reason> {
-    if (dim as usize) < rank {
-        Ok(())
-    } else {
-        Err(format!("{what}: {dim} is no dimension of rank {rank}"))
-    }
+    if (dim as usize) < rank { Ok(()) } else { Err(format!("{what}: {dim} is no dimension of rank {rank}")) }
 }
 
 /// An attribute has one entry per dimension.

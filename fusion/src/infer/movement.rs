@@ -36,21 +36,13 @@ pub(super) fn reshape(operands: &[&TensorType], shape: &Shape) -> Result<TensorT
     let (before, after) = (operand.shape.checked_elements(), shape.checked_elements());
     if before.is_none() || before != after {
         let words = |n: Option<usize>| n.map_or(String::from("too many"), |n| n.to_string());
-        return Err(format!(
-            "{} has {} elements, {shape} has {}",
-            operand.shape,
-            words(before),
-            words(after)
-        ));
+        return Err(format!("{} has {} elements, {shape} has {}", operand.shape, words(before), words(after)));
     }
     Ok(TensorType { dtype: operand.dtype, shape: shape.clone() })
 }
 
 /// C2: a permutation.
-pub(super) fn transpose(
-    operands: &[&TensorType],
-    permutation: &[u32],
-) -> Result<TensorType, Reason> {
+pub(super) fn transpose(operands: &[&TensorType], permutation: &[u32]) -> Result<TensorType, Reason> {
     let [operand] = take(operands)?;
     one_per_dimension("permutation", permutation.len(), operand.rank())?;
     distinct_below("permutation", permutation, operand.rank())?;
@@ -67,8 +59,7 @@ pub(super) fn slice(operands: &[&TensorType], limits: &SliceLimits) -> Result<Te
     one_per_dimension("strides", stride.len(), operand.rank())?;
     let mut shape = SmallVec::<[usize; 4]>::new();
     for (d, &extent) in operand.shape.iter().enumerate() {
-        let (start, limit, stride) =
-            (i128::from(start[d]), i128::from(limit[d]), i128::from(stride[d]));
+        let (start, limit, stride) = (i128::from(start[d]), i128::from(limit[d]), i128::from(stride[d]));
         if stride < 1 {
             return Err(format!("the stride of dimension {d} is {stride}, not at least 1"));
         }
@@ -94,10 +85,7 @@ pub(super) fn concatenate(operands: &[&TensorType], dimension: u32) -> Result<Te
     for other in others {
         same_dtype("operand", first, other)?;
         if first.rank() != other.rank() {
-            return Err(format!(
-                "operand shapes {} and {} differ in rank",
-                first.shape, other.shape
-            ));
+            return Err(format!("operand shapes {} and {} differ in rank", first.shape, other.shape));
         }
         for (d, (&a, &b)) in first.shape.iter().zip(other.shape.iter()).enumerate() {
             if d != dimension as usize && a != b {
@@ -107,16 +95,11 @@ pub(super) fn concatenate(operands: &[&TensorType], dimension: u32) -> Result<Te
                 ));
             }
         }
-        total = total.checked_add(other.shape[dimension as usize]).ok_or_else(|| {
-            format!("the extents of dimension {dimension} sum to more than an index holds")
-        })?;
+        total = total
+            .checked_add(other.shape[dimension as usize])
+            .ok_or_else(|| format!("the extents of dimension {dimension} sum to more than an index holds"))?;
     }
-    let shape = first
-        .shape
-        .iter()
-        .enumerate()
-        .map(|(d, &e)| if d == dimension as usize { total } else { e })
-        .collect();
+    let shape = first.shape.iter().enumerate().map(|(d, &e)| if d == dimension as usize { total } else { e }).collect();
     Ok(TensorType { dtype: first.dtype, shape })
 }
 
@@ -134,16 +117,10 @@ pub(super) fn pad(operands: &[&TensorType], amounts: &PadAmounts) -> Result<Tens
     let mut shape = SmallVec::<[usize; 4]>::new();
     for (d, &extent) in operand.shape.iter().enumerate() {
         if interior[d] < 0 {
-            return Err(format!(
-                "the interior padding of dimension {d} is {}, not at least 0",
-                interior[d]
-            ));
+            return Err(format!("the interior padding of dimension {d} is {}, not at least 0", interior[d]));
         }
         let extent = extent as i128;
-        let padded = i128::from(low[d])
-            + extent
-            + (extent - 1).max(0) * i128::from(interior[d])
-            + i128::from(high[d]);
+        let padded = i128::from(low[d]) + extent + (extent - 1).max(0) * i128::from(interior[d]) + i128::from(high[d]);
         shape.push(usize::try_from(padded).map_err(|_| {
             format!(
                 "extent {extent} of dimension {d} with padding {}, {} and {} between becomes {padded}",

@@ -8,16 +8,9 @@ use systole_kernels::TensorType;
 use super::{Reason, distinct_below, same_dtype, take};
 use crate::ir::{Trace, region};
 
-pub(super) fn reduce(
-    operands: &[&TensorType],
-    dimensions: &[u32],
-    body: &Trace,
-) -> Result<TensorType, Reason> {
+pub(super) fn reduce(operands: &[&TensorType], dimensions: &[u32], body: &Trace) -> Result<TensorType, Reason> {
     if operands.len() > 2 {
-        return Err(format!(
-            "takes one operand and its initial value, not {} operands",
-            operands.len()
-        ));
+        return Err(format!("takes one operand and its initial value, not {} operands", operands.len()));
     }
     let [operand, init] = take(operands)?;
     same_dtype("operand and initial value", operand, init)?;
@@ -32,25 +25,13 @@ pub(super) fn reduce(
     };
     let argument = body.ty(body.inputs()[0]).dtype;
     if argument != operand.dtype {
-        return Err(format!(
-            "the body combines {argument} elements, the operand has {}",
-            operand.dtype
-        ));
+        return Err(format!("the body combines {argument} elements, the operand has {}", operand.dtype));
     }
     let op = region::monoid_op(monoid);
     if !op.info().dtypes.admits(argument) {
-        return Err(format!(
-            "the body's {op} takes {}, not {argument}",
-            op.info().dtypes.describe()
-        ));
+        return Err(format!("the body's {op} takes {}, not {argument}", op.info().dtypes.describe()));
     }
     let kept = |d: usize| !dimensions.iter().any(|&dim| dim as usize == d);
-    let shape = operand
-        .shape
-        .iter()
-        .enumerate()
-        .filter(|&(d, _)| kept(d))
-        .map(|(_, &extent)| extent)
-        .collect();
+    let shape = operand.shape.iter().enumerate().filter(|&(d, _)| kept(d)).map(|(_, &extent)| extent).collect();
     Ok(TensorType { dtype: operand.dtype, shape })
 }

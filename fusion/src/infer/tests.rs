@@ -1,3 +1,5 @@
+//! One check per constraint that an op has on its operands.
+
 use expect_test::{Expect, expect};
 use systole_kernels::program::{Comparison, Monoid, Order};
 use systole_kernels::{DType, Scalar, Shape, TensorType};
@@ -13,13 +15,7 @@ fn ty(dtype: DType, extents: &[usize]) -> TensorType {
     TensorType::new(dtype, extents)
 }
 
-fn check_with(
-    op: Opcode,
-    operands: &[TensorType],
-    attrs: &Attrs,
-    regions: &[Region],
-    expected: &Expect,
-) {
+fn check_with(op: Opcode, operands: &[TensorType], attrs: &Attrs, regions: &[Region], expected: &Expect) {
     let operands: Vec<&TensorType> = operands.iter().collect();
     let found = match infer(op, &operands, attrs, regions) {
         Ok(types) => {
@@ -55,9 +51,7 @@ fn elementwise_ops_take_one_type() {
         Opcode::Add,
         &[a.clone(), ty(F32, &[3])],
         Attrs::None,
-        expect![
-            "add(tensor<2x3xf32>, tensor<3xf32>): operand shapes [2, 3] and [3] differ in rank: 2 against 1"
-        ],
+        expect!["add(tensor<2x3xf32>, tensor<3xf32>): operand shapes [2, 3] and [3] differ in rank: 2 against 1"],
     );
     check(
         Opcode::Add,
@@ -65,12 +59,7 @@ fn elementwise_ops_take_one_type() {
         Attrs::None,
         expect!["add(tensor<2x3xf32>, tensor<2x3xi32>): operand dtypes f32 and i32 differ"],
     );
-    check(
-        Opcode::Tanh,
-        &[ty(I32, &[2])],
-        Attrs::None,
-        expect!["tanh(tensor<2xi32>): takes a float dtype, not i32"],
-    );
+    check(Opcode::Tanh, &[ty(I32, &[2])], Attrs::None, expect!["tanh(tensor<2xi32>): takes a float dtype, not i32"]);
     check(
         Opcode::Abs,
         &[ty(DType::U32, &[2])],
@@ -83,12 +72,7 @@ fn elementwise_ops_take_one_type() {
         Attrs::None,
         expect!["and(tensor<2x3xf32>, tensor<2x3xf32>): takes bool or an integer dtype, not f32"],
     );
-    check(
-        Opcode::Add,
-        std::slice::from_ref(&a),
-        Attrs::None,
-        expect!["add(tensor<2x3xf32>): takes 2 operands, not 1"],
-    );
+    check(Opcode::Add, std::slice::from_ref(&a), Attrs::None, expect!["add(tensor<2x3xf32>): takes 2 operands, not 1"]);
     check(Opcode::Tanh, &[], Attrs::None, expect!["tanh(): takes 1 operand, not 0"]);
     check(
         Opcode::Add,
@@ -114,22 +98,10 @@ fn compare_select_clamp_convert() {
         Opcode::Compare,
         &[ty(I32, &[2]), ty(I32, &[2])],
         compare(Order::Total),
-        expect![
-            "compare(tensor<2xi32>, tensor<2xi32>): the total order is one of floats, not of i32"
-        ],
+        expect!["compare(tensor<2xi32>, tensor<2xi32>): the total order is one of floats, not of i32"],
     );
-    check(
-        Opcode::Select,
-        &[ty(DType::Bool, &[]), a.clone(), a.clone()],
-        Attrs::None,
-        expect!["tensor<2xf32>"],
-    );
-    check(
-        Opcode::Select,
-        &[ty(DType::Bool, &[2]), a.clone(), a.clone()],
-        Attrs::None,
-        expect!["tensor<2xf32>"],
-    );
+    check(Opcode::Select, &[ty(DType::Bool, &[]), a.clone(), a.clone()], Attrs::None, expect!["tensor<2xf32>"]);
+    check(Opcode::Select, &[ty(DType::Bool, &[2]), a.clone(), a.clone()], Attrs::None, expect!["tensor<2xf32>"]);
     check(
         Opcode::Select,
         &[ty(DType::Bool, &[3]), a.clone(), a.clone()],
@@ -142,9 +114,7 @@ fn compare_select_clamp_convert() {
         Opcode::Select,
         &[a.clone(), a.clone(), a.clone()],
         Attrs::None,
-        expect![
-            "select(tensor<2xf32>, tensor<2xf32>, tensor<2xf32>): the predicate is f32, not bool"
-        ],
+        expect!["select(tensor<2xf32>, tensor<2xf32>, tensor<2xf32>): the predicate is f32, not bool"],
     );
     check(
         Opcode::Select,
@@ -167,9 +137,7 @@ fn compare_select_clamp_convert() {
         Opcode::Clamp,
         &[s, a.clone(), ty(I32, &[])],
         Attrs::None,
-        expect![
-            "clamp(tensor<f32>, tensor<2xf32>, tensor<i32>): operand and max dtypes f32 and i32 differ"
-        ],
+        expect!["clamp(tensor<f32>, tensor<2xf32>, tensor<i32>): operand and max dtypes f32 and i32 differ"],
     );
     check(Opcode::Convert, &[a], Attrs::Convert(DType::Bool), expect!["tensor<2xi1>"]);
 }
@@ -189,12 +157,7 @@ fn sources() {
         Attrs::Constant(Literal::Dense(ty(F32, &[2]), vec![0; 7].into())),
         expect!["constant(): 7 bytes are given for tensor<2xf32>"],
     );
-    check(
-        Opcode::Iota,
-        &[],
-        Attrs::Iota { ty: ty(I32, &[2, 3]), dimension: 1 },
-        expect!["tensor<2x3xi32>"],
-    );
+    check(Opcode::Iota, &[], Attrs::Iota { ty: ty(I32, &[2, 3]), dimension: 1 }, expect!["tensor<2x3xi32>"]);
     check(
         Opcode::Iota,
         &[],
@@ -211,17 +174,13 @@ fn sources() {
         Opcode::Iota,
         &[],
         Attrs::Iota { ty: ty(I32, &[1 << 31, 1 << 30]), dimension: 0 },
-        expect![
-            "iota(): the result tensor<2147483648x1073741824xi32> takes more than 9223372036854775807 bytes"
-        ],
+        expect!["iota(): the result tensor<2147483648x1073741824xi32> takes more than 9223372036854775807 bytes"],
     );
     check(
         Opcode::Iota,
         &[],
         Attrs::Iota { ty: ty(I32, &[0, usize::MAX, 2]), dimension: 0 },
-        expect![
-            "iota(): the result tensor<0x18446744073709551615x2xi32> takes more than 9223372036854775807 bytes"
-        ],
+        expect!["iota(): the result tensor<0x18446744073709551615x2xi32> takes more than 9223372036854775807 bytes"],
     );
 }
 
@@ -251,24 +210,15 @@ fn broadcast_reshape_transpose() {
         Opcode::BroadcastInDim,
         &a,
         broadcast(&[2, 3], &[1, 1]),
-        expect![
-            "broadcast_in_dim(tensor<1x3xf32>): broadcast_dimensions [1, 1] names dimension 1 twice"
-        ],
+        expect!["broadcast_in_dim(tensor<1x3xf32>): broadcast_dimensions [1, 1] names dimension 1 twice"],
     );
     check(
         Opcode::BroadcastInDim,
         &a,
         broadcast(&[2, 3], &[0, 2]),
-        expect![
-            "broadcast_in_dim(tensor<1x3xf32>): broadcast_dimensions: 2 is no dimension of rank 2"
-        ],
+        expect!["broadcast_in_dim(tensor<1x3xf32>): broadcast_dimensions: 2 is no dimension of rank 2"],
     );
-    check(
-        Opcode::Reshape,
-        &[ty(F32, &[2, 3])],
-        Attrs::Reshape(Shape::from([6, 1])),
-        expect!["tensor<6x1xf32>"],
-    );
+    check(Opcode::Reshape, &[ty(F32, &[2, 3])], Attrs::Reshape(Shape::from([6, 1])), expect!["tensor<6x1xf32>"]);
     check(
         Opcode::Reshape,
         &[ty(F32, &[2, 3])],
@@ -327,12 +277,7 @@ fn slice_concatenate_pad() {
     );
 
     let (x, y) = (ty(F32, &[2, 3]), ty(F32, &[4, 3]));
-    check(
-        Opcode::Concatenate,
-        &[x.clone(), y.clone()],
-        Attrs::Concatenate(0),
-        expect!["tensor<6x3xf32>"],
-    );
+    check(Opcode::Concatenate, &[x.clone(), y.clone()], Attrs::Concatenate(0), expect!["tensor<6x3xf32>"]);
     check(
         Opcode::Concatenate,
         &[x.clone(), y],
@@ -341,12 +286,7 @@ fn slice_concatenate_pad() {
             "concatenate(tensor<2x3xf32>, tensor<4x3xf32>): operand shapes [2, 3] and [4, 3] differ in dimension 0, which is not concatenated: 2 against 4"
         ],
     );
-    check(
-        Opcode::Concatenate,
-        &[],
-        Attrs::Concatenate(0),
-        expect!["concatenate(): takes at least 1 operand, not 0"],
-    );
+    check(Opcode::Concatenate, &[], Attrs::Concatenate(0), expect!["concatenate(): takes at least 1 operand, not 0"]);
     check(
         Opcode::Concatenate,
         &[x],
@@ -376,9 +316,7 @@ fn slice_concatenate_pad() {
         Opcode::Pad,
         &[three.clone(), value.clone()],
         pad(0, 0, -1),
-        expect![
-            "pad(tensor<3xf32>, tensor<f32>): the interior padding of dimension 0 is -1, not at least 0"
-        ],
+        expect!["pad(tensor<3xf32>, tensor<f32>): the interior padding of dimension 0 is -1, not at least 0"],
     );
     check(
         Opcode::Pad,
@@ -392,9 +330,7 @@ fn slice_concatenate_pad() {
         Opcode::Pad,
         &[three.clone(), three],
         pad(0, 0, 0),
-        expect![
-            "pad(tensor<3xf32>, tensor<3xf32>): the padding value has shape [3], not a scalar's"
-        ],
+        expect!["pad(tensor<3xf32>, tensor<3xf32>): the padding value has shape [3], not a scalar's"],
     );
 }
 
@@ -418,31 +354,20 @@ fn reduce() {
         &operands,
         dims(&[1, 1]),
         &sum,
-        expect![
-            "reduce(tensor<2x3x4xf32>, tensor<f32>): dimensions [1, 1] names dimension 1 twice"
-        ],
+        expect!["reduce(tensor<2x3x4xf32>, tensor<f32>): dimensions [1, 1] names dimension 1 twice"],
     );
-    check(
-        &operands,
-        dims(&[0]),
-        &[],
-        expect!["reduce(tensor<2x3x4xf32>, tensor<f32>): takes 1 region, not 0"],
-    );
+    check(&operands, dims(&[0]), &[], expect!["reduce(tensor<2x3x4xf32>, tensor<f32>): takes 1 region, not 0"]);
     check(
         &operands,
         dims(&[0]),
         &[monoid_region(Monoid::Add, I32)],
-        expect![
-            "reduce(tensor<2x3x4xf32>, tensor<f32>): the body combines i32 elements, the operand has f32"
-        ],
+        expect!["reduce(tensor<2x3x4xf32>, tensor<f32>): the body combines i32 elements, the operand has f32"],
     );
     check(
         &operands,
         dims(&[0]),
         &[monoid_region(Monoid::And, F32)],
-        expect![
-            "reduce(tensor<2x3x4xf32>, tensor<f32>): the body's and takes bool or an integer dtype, not f32"
-        ],
+        expect!["reduce(tensor<2x3x4xf32>, tensor<f32>): the body's and takes bool or an integer dtype, not f32"],
     );
     check(
         &operands,
@@ -456,17 +381,13 @@ fn reduce() {
         &[ty(F32, &[2]), ty(F32, &[1])],
         dims(&[0]),
         &sum,
-        expect![
-            "reduce(tensor<2xf32>, tensor<1xf32>): the initial value has shape [1], not a scalar's"
-        ],
+        expect!["reduce(tensor<2xf32>, tensor<1xf32>): the initial value has shape [1], not a scalar's"],
     );
     check(
         &[ty(F32, &[2]), ty(I32, &[])],
         dims(&[0]),
         &sum,
-        expect![
-            "reduce(tensor<2xf32>, tensor<i32>): operand and initial value dtypes f32 and i32 differ"
-        ],
+        expect!["reduce(tensor<2xf32>, tensor<i32>): operand and initial value dtypes f32 and i32 differ"],
     );
     check(
         &[ty(F32, &[2]), ty(F32, &[2]), ty(F32, &[]), ty(F32, &[])],
@@ -490,18 +411,8 @@ fn dot_general() {
         }))
     };
     let operands = [ty(F32, &[5, 2, 3]), ty(F32, &[3, 4, 5])];
-    check(
-        Opcode::DotGeneral,
-        &operands,
-        dims(&[0], &[2], &[2], &[0]),
-        expect!["tensor<5x2x4xf32>"],
-    );
-    check(
-        Opcode::DotGeneral,
-        &operands,
-        dims(&[], &[], &[], &[]),
-        expect!["tensor<5x2x3x3x4x5xf32>"],
-    );
+    check(Opcode::DotGeneral, &operands, dims(&[0], &[2], &[2], &[0]), expect!["tensor<5x2x4xf32>"]);
+    check(Opcode::DotGeneral, &operands, dims(&[], &[], &[], &[]), expect!["tensor<5x2x3x3x4x5xf32>"]);
     check(
         Opcode::DotGeneral,
         &operands,
@@ -514,9 +425,7 @@ fn dot_general() {
         Opcode::DotGeneral,
         &operands,
         dims(&[0], &[], &[2], &[0]),
-        expect![
-            "dot_general(tensor<5x2x3xf32>, tensor<3x4x5xf32>): lhs has 1 batching dimensions, rhs has 0"
-        ],
+        expect!["dot_general(tensor<5x2x3xf32>, tensor<3x4x5xf32>): lhs has 1 batching dimensions, rhs has 0"],
     );
     check(
         Opcode::DotGeneral,
@@ -538,9 +447,7 @@ fn dot_general() {
         Opcode::DotGeneral,
         &[ty(DType::Bool, &[2]), ty(DType::Bool, &[2])],
         dims(&[], &[], &[0], &[0]),
-        expect![
-            "dot_general(tensor<2xi1>, tensor<2xi1>): takes an integer or float dtype, not bool"
-        ],
+        expect!["dot_general(tensor<2xi1>, tensor<2xi1>): takes an integer or float dtype, not bool"],
     );
 }
 
@@ -566,15 +473,11 @@ fn gather() {
     check(&|d| d.offset_dims = [0, 2].into_iter().collect(), expect!["tensor<2x2x2x2x3xi32>"]);
     check(
         &|d| d.offset_dims = [4, 3].into_iter().collect(),
-        expect![
-            "gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): offset_dims [4, 3] do not ascend"
-        ],
+        expect!["gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): offset_dims [4, 3] do not ascend"],
     );
     check(
         &|d| d.offset_dims = [3, 5].into_iter().collect(),
-        expect![
-            "gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): offset_dims: 5 is no dimension of rank 5"
-        ],
+        expect!["gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): offset_dims: 5 is no dimension of rank 5"],
     );
     check(
         &|d| d.offset_dims.clear(),
@@ -638,9 +541,7 @@ fn gather() {
     );
     check(
         &|d| d.slice_sizes.truncate(3),
-        expect![
-            "gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): slice_sizes has 3 entries for rank 4"
-        ],
+        expect!["gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): slice_sizes has 3 entries for rank 4"],
     );
 }
 
@@ -669,8 +570,7 @@ fn every_op_rejects_every_foreign_format_and_any_operands() {
         for (i, attrs) in formats.iter().enumerate() {
             for count in 0..4 {
                 for shift in 0..types.len() {
-                    let operands: Vec<&TensorType> =
-                        (0..count).map(|i| &types[(i + shift) % types.len()]).collect();
+                    let operands: Vec<&TensorType> = (0..count).map(|i| &types[(i + shift) % types.len()]).collect();
                     for regions in [&[][..], &regions[..]] {
                         if infer(op, &operands, attrs, regions).is_ok() {
                             accepted.insert(i);

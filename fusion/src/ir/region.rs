@@ -21,10 +21,7 @@ pub const MONOIDS: [Monoid; 6] =
 /// Whether the op takes `dtype` is left to inference of the reduce that gets the region.
 pub fn monoid_region(monoid: Monoid, dtype: DType) -> Region {
     static REGIONS: LazyLock<Vec<Region>> = LazyLock::new(|| {
-        MONOIDS
-            .iter()
-            .flat_map(|&monoid| DType::ALL.map(|dtype| Arc::new(build(monoid, dtype))))
-            .collect()
+        MONOIDS.iter().flat_map(|&monoid| DType::ALL.map(|dtype| Arc::new(build(monoid, dtype)))).collect()
     });
     REGIONS[monoid as usize * DType::ALL.len() + dtype as usize].clone()
 }
@@ -41,13 +38,7 @@ pub fn as_monoid(region: &Trace) -> Option<Monoid> {
     let both = matches!(*node.operands, [x, y] if (x, y) == (a, b) || (x, y) == (b, a));
     let plain = node.attrs == Attrs::None && node.regions.is_empty() && node.results == 1;
     let whole = output == node.first_result && a != b && output != a && output != b;
-    if !(scalar
-        && both
-        && plain
-        && whole
-        && same(region.value_at(b))
-        && same(region.value_at(output)))
-    {
+    if !(scalar && both && plain && whole && same(region.value_at(b)) && same(region.value_at(output))) {
         return None;
     }
     MONOIDS.into_iter().find(|&monoid| monoid_op(monoid) == node.op)
@@ -114,9 +105,7 @@ mod tests {
 
         let mut difference = Trace::new();
         let (a, c) = (difference.input(scalar.clone()), difference.input(scalar));
-        let value = difference
-            .push(Opcode::Subtract, [a, c], Attrs::None, [], Origin::Unknown)
-            .expect("fits");
+        let value = difference.push(Opcode::Subtract, [a, c], Attrs::None, [], Origin::Unknown).expect("fits");
         difference.output(value);
         assert_eq!(as_monoid(&difference), None, "not a monoid");
         assert_eq!(as_monoid(&Trace::new()), None);
@@ -128,8 +117,7 @@ mod tests {
         let mut swapped = Trace::new();
         let ty = TensorType::scalar(DType::I32);
         let (a, b) = (swapped.input(ty.clone()), swapped.input(ty));
-        let value =
-            swapped.push(Opcode::Maximum, [b, a], Attrs::None, [], Origin::Unknown).expect("fits");
+        let value = swapped.push(Opcode::Maximum, [b, a], Attrs::None, [], Origin::Unknown).expect("fits");
         swapped.output(value);
         assert_eq!(as_monoid(&swapped), Some(Monoid::Maximum));
     }

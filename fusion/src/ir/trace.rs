@@ -143,8 +143,7 @@ impl Trace {
     ) -> Result<ValueId, TypeError> {
         let operands: SmallVec<[ValueId; 3]> = operands.into_iter().collect();
         let regions: SmallVec<[Region; 1]> = regions.into_iter().collect();
-        let types: SmallVec<[&TensorType; 3]> =
-            operands.iter().map(|&value| self.ty(value)).collect();
+        let types: SmallVec<[&TensorType; 3]> = operands.iter().map(|&value| self.ty(value)).collect();
         let results = infer::infer(op, &types, &attrs, &regions)?;
         drop(types);
         Ok(self.push_inferred(op, operands, attrs, regions, results, origin))
@@ -163,21 +162,9 @@ impl Trace {
         let node = NodeId(self.nodes.len() as u32);
         let first_result = self.next_value();
         let count = results.len() as u32;
-        self.values.extend(
-            results
-                .into_iter()
-                .zip(0..)
-                .map(|(ty, result)| Value { ty, def: Def::Node { node, result } }),
-        );
-        self.nodes.push(Node {
-            op,
-            operands,
-            attrs,
-            regions,
-            first_result,
-            results: count,
-            origin,
-        });
+        self.values
+            .extend(results.into_iter().zip(0..).map(|(ty, result)| Value { ty, def: Def::Node { node, result } }));
+        self.nodes.push(Node { op, operands, attrs, regions, first_result, results: count, origin });
         first_result
     }
 

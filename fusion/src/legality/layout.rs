@@ -51,29 +51,20 @@ impl GroupSpace {
 /// The reason why not.
 pub fn group_space(trace: &SymbolicTrace, nodes: &[NodeId]) -> Result<GroupSpace, Refusal> {
     let accesses = Accesses::of(trace, true);
-    let mut members: Vec<u32> = nodes
-        .iter()
-        .map(|node| node.0)
-        .filter(|&node| accesses.role(node as usize) == Role::Member)
-        .collect();
+    let mut members: Vec<u32> =
+        nodes.iter().map(|node| node.0).filter(|&node| accesses.role(node as usize) == Role::Member).collect();
     members.sort_unstable();
     members.dedup();
     let escapes = |node: u32| {
         accesses.is_pinned(node as usize)
             || accesses.users(node as usize).iter().any(|user| members.binary_search(user).is_err())
     };
-    analyse(trace, &accesses, &members, escapes)
-        .map(|space| space.layout(trace, &accesses, &members))
+    analyse(trace, &accesses, &members, escapes).map(|space| space.layout(trace, &accesses, &members))
 }
 
 impl Space {
     /// The domain, and everything else renumbered to it.
-    pub(crate) fn layout(
-        &self,
-        trace: &SymbolicTrace,
-        accesses: &Accesses,
-        members: &[u32],
-    ) -> GroupSpace {
+    pub(crate) fn layout(&self, trace: &SymbolicTrace, accesses: &Accesses, members: &[u32]) -> GroupSpace {
         let traversals = Traversals::of(self, trace, accesses, members);
         let [outer, rows, cols] = self.roles(trace, members, &traversals);
         let units = self.units(trace, accesses, members);
@@ -86,13 +77,11 @@ impl Space {
             numbers[usize::from(axis)] = (outer.len() + units + number) as u8;
         }
         let extents = |axes: &[u8]| axes.iter().map(|&axis| self.axes[usize::from(axis)]).collect();
-        let mut domain =
-            Domain { outer: extents(&outer), rows: extents(&rows), cols: extents(&cols) };
+        let mut domain = Domain { outer: extents(&outer), rows: extents(&rows), cols: extents(&cols) };
         let unit = (units > 0).then_some(outer.len() as u8);
         domain.outer.extend(std::iter::repeat_n(Extent::ONE, units));
-        let renumber = |map: &Map| -> Map {
-            map.iter().map(|axis| axis.map(|axis| numbers[usize::from(axis)])).collect()
-        };
+        let renumber =
+            |map: &Map| -> Map { map.iter().map(|axis| axis.map(|axis| numbers[usize::from(axis)])).collect() };
         GroupSpace {
             domain,
             reduce: self.reduce.as_ref().map(|(along, _)| *along),
@@ -111,12 +100,7 @@ impl Space {
     }
 
     /// Outer, rows, columns.
-    fn roles(
-        &self,
-        trace: &SymbolicTrace,
-        members: &[u32],
-        traversals: &Traversals,
-    ) -> [SmallVec<[u8; 4]>; 3] {
+    fn roles(&self, trace: &SymbolicTrace, members: &[u32], traversals: &Traversals) -> [SmallVec<[u8; 4]>; 3] {
         let all = 0..self.axes.len() as u8;
         if let Some(dot) = self.dot {
             let node = &trace.nodes[members[dot] as usize];
@@ -163,11 +147,7 @@ impl Space {
                 }
                 Root::Value(_) | Root::Splat(_) => false,
             };
-            let placements = if overlays {
-                placed.result.iter().filter(|axis| axis.is_none()).count()
-            } else {
-                0
-            };
+            let placements = if overlays { placed.result.iter().filter(|axis| axis.is_none()).count() } else { 0 };
             placements.max(usize::from(accesses.paths(node as usize).iter().any(still)))
         });
         needs.max().unwrap_or(0)
@@ -201,17 +181,14 @@ impl Traversals {
         for (placed, &node) in space.placed.iter().zip(members) {
             let symbolic = &trace.nodes[node as usize];
             let plain = |axis: Option<u8>| axis.map(|_| Passage { axis, whole: true, dense: true });
-            traversals
-                .sequences
-                .push(placed.result.iter().filter_map(|&axis| plain(axis)).collect());
+            traversals.sequences.push(placed.result.iter().filter_map(|&axis| plain(axis)).collect());
             let moves_data = symbolic.op.class() == OpClass::Gather || is_overlay(symbolic);
             if moves_data {
                 placed.result.iter().flatten().for_each(|axis| traversals.single |= 1 << axis);
                 continue;
             }
             for path in accesses.paths(node as usize) {
-                let axis_of =
-                    |dim: Option<u8>| placed.input.get(usize::from(dim?)).copied().flatten();
+                let axis_of = |dim: Option<u8>| placed.input.get(usize::from(dim?)).copied().flatten();
                 match path.root {
                     Root::Splat(_) => {}
                     Root::Iota(dimension) => {
@@ -221,24 +198,14 @@ impl Traversals {
                     }
                     Root::Value(value) => {
                         let extents = &trace.ty(value).shape;
-                        let passages = path
-                            .dims
-                            .iter()
-                            .zip(extents)
-                            .filter(|(_, extent)| **extent != Extent::ONE);
+                        let passages = path.dims.iter().zip(extents).filter(|(_, extent)| **extent != Extent::ONE);
                         traversals.sequences.push(
                             passages
                                 .map(|(dim, &extent)| {
                                     let axis = axis_of(dim.dim);
                                     let dense = dim.step == Extent::ONE;
-                                    let full = axis.is_some_and(|axis| {
-                                        space.axes[usize::from(axis)] == extent
-                                    });
-                                    Passage {
-                                        axis,
-                                        whole: dense && full && dim.start == Extent::ZERO,
-                                        dense,
-                                    }
+                                    let full = axis.is_some_and(|axis| space.axes[usize::from(axis)] == extent);
+                                    Passage { axis, whole: dense && full && dim.start == Extent::ZERO, dense }
                                 })
                                 .collect(),
                         );

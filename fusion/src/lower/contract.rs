@@ -14,34 +14,27 @@ impl Lowering<'_> {
         let accesses = self.accesses;
         let result = &self.space.placed[member].result;
         let batch = dims.lhs_batching.len();
-        let [left, right] =
-            [0, 1].map(|i| self.trace.ty(self.trace.nodes[node].operands[i]).shape.len());
-        let free_left: SmallVec<[u32; 4]> =
-            free_dims(left, &dims.lhs_batching, &dims.lhs_contracting).collect();
-        let free_right: SmallVec<[u32; 4]> =
-            free_dims(right, &dims.rhs_batching, &dims.rhs_contracting).collect();
+        let [left, right] = [0, 1].map(|i| self.trace.ty(self.trace.nodes[node].operands[i]).shape.len());
+        let free_left: SmallVec<[u32; 4]> = free_dims(left, &dims.lhs_batching, &dims.lhs_contracting).collect();
+        let free_right: SmallVec<[u32; 4]> = free_dims(right, &dims.rhs_batching, &dims.rhs_contracting).collect();
         let contracted = self.contracted(node, dims);
 
-        let axis_of =
-            |batching: &[u32], free: &[u32], contracting: &[u32], first_free: usize, dim: u8| {
-                let at = |list: &[u32]| list.iter().position(|&listed| listed == u32::from(dim));
-                if let Some(i) = at(batching) {
-                    result[i]
-                } else if let Some(i) = at(free) {
-                    result[first_free + i]
-                } else {
-                    contracted
-                        [at(contracting).expect("a dimension is batching, contracting or free")]
-                }
-            };
+        let axis_of = |batching: &[u32], free: &[u32], contracting: &[u32], first_free: usize, dim: u8| {
+            let at = |list: &[u32]| list.iter().position(|&listed| listed == u32::from(dim));
+            if let Some(i) = at(batching) {
+                result[i]
+            } else if let Some(i) = at(free) {
+                result[first_free + i]
+            } else {
+                contracted[at(contracting).expect("a dimension is batching, contracting or free")]
+            }
+        };
         let paths = accesses.paths(node);
-        let lhs = self.access(&paths[0], |dim| {
-            axis_of(&dims.lhs_batching, &free_left, &dims.lhs_contracting, batch, dim)
-        });
+        let lhs =
+            self.access(&paths[0], |dim| axis_of(&dims.lhs_batching, &free_left, &dims.lhs_contracting, batch, dim));
         let first_right = batch + free_left.len();
-        let rhs = self.access(&paths[1], |dim| {
-            axis_of(&dims.rhs_batching, &free_right, &dims.rhs_contracting, first_right, dim)
-        });
+        let rhs = self
+            .access(&paths[1], |dim| axis_of(&dims.rhs_batching, &free_right, &dims.rhs_contracting, first_right, dim));
         let dst = self.reg(self.trace.nodes[node].ty.dtype, Vary::BOTH);
         self.body.push(Instr::Dot { dst, lhs, rhs });
         dst

@@ -48,9 +48,8 @@ pub(crate) fn group_name(ops: impl IntoIterator<Item = Opcode>) -> String {
 pub fn lower(group: &GroupKey) -> Program {
     let trace = group.decode();
     let accesses = Accesses::of(&trace, true);
-    let members: Vec<u32> = (0..trace.nodes.len() as u32)
-        .filter(|&node| accesses.role(node as usize) == Role::Member)
-        .collect();
+    let members: Vec<u32> =
+        (0..trace.nodes.len() as u32).filter(|&node| accesses.role(node as usize) == Role::Member).collect();
     let is_output = |node: u32| trace.outputs.contains(&trace.result(node as usize));
     let space = match analyse(&trace, &accesses, &members, is_output) {
         Ok(space) => space.layout(&trace, &accesses, &members),
@@ -128,8 +127,7 @@ impl<'a> Lowering<'a> {
             | SymbolicAttrs::Slice { .. } => self.operand(member, node, 0),
             SymbolicAttrs::None if symbolic.op == Opcode::Reshape => self.operand(member, node, 0),
             SymbolicAttrs::None => {
-                let op =
-                    symbolic.op.info().lane.expect("an op without attributes is a lane function");
+                let op = symbolic.op.info().lane.expect("an op without attributes is a lane function");
                 self.lane_node(op, member, node, dtype)
             }
             SymbolicAttrs::Compare(direction, order) => {
@@ -151,9 +149,7 @@ impl<'a> Lowering<'a> {
             SymbolicAttrs::Dot(dims) => self.dot(member, node, dims),
             SymbolicAttrs::Gather(dims, sizes) => self.gather(member, node, dims, sizes),
             SymbolicAttrs::Pad { low, interior } => self.pad(member, node, low, interior),
-            SymbolicAttrs::Concatenate { dimension, offsets } => {
-                self.concatenate(member, node, *dimension, offsets)
-            }
+            SymbolicAttrs::Concatenate { dimension, offsets } => self.concatenate(member, node, *dimension, offsets),
         };
         self.values.insert(self.trace.result(node), reg);
     }
@@ -165,8 +161,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn lane(&mut self, op: LaneOp, args: SmallVec<[Reg; 3]>, dtype: DType) -> Reg {
-        let vary =
-            args.iter().fold(Vary::NONE, |vary, arg| vary.join(self.regs[usize::from(arg.0)].vary));
+        let vary = args.iter().fold(Vary::NONE, |vary, arg| vary.join(self.regs[usize::from(arg.0)].vary));
         let dst = self.reg(dtype, vary);
         self.body.push(Instr::Lane { op, dst, args });
         dst
@@ -183,10 +178,7 @@ impl<'a> Lowering<'a> {
 
     fn operand_dtype(&self, symbolic: &SymbolicNode, operand: usize) -> DType {
         // A source has no operand: it is read as itself.
-        symbolic
-            .operands
-            .get(operand)
-            .map_or(symbolic.ty.dtype, |&value| self.trace.ty(value).dtype)
+        symbolic.operands.get(operand).map_or(symbolic.ty.dtype, |&value| self.trace.ty(value).dtype)
     }
 
     fn read(&mut self, path: &Path, map: &Map, dtype: DType) -> Reg {

@@ -2,34 +2,20 @@
 
 use smallvec::SmallVec;
 use systole_kernels::DType;
-use systole_kernels::program::{
-    Access, DimMap, Extent, IndexComponent, Instr, LaneOp, Placement, Reg, Vary,
-};
+use systole_kernels::program::{Access, DimMap, Extent, IndexComponent, Instr, LaneOp, Placement, Reg, Vary};
 
 use super::{Lowering, unary};
 use crate::ir::GatherDims;
 
 impl Lowering<'_> {
-    pub(super) fn pad(
-        &mut self,
-        member: usize,
-        node: usize,
-        low: &[Extent],
-        interior: &[Extent],
-    ) -> Reg {
+    pub(super) fn pad(&mut self, member: usize, node: usize, low: &[Extent], interior: &[Extent]) -> Reg {
         let background = self.operand(member, node, 1);
         let placement = self.placement(member, |dim| (low[dim], interior[dim]));
         self.overlay(node, 0, background, placement)
     }
 
     /// Operands are laid one after another; what they are laid on first is covered everywhere, so it may be anything.
-    pub(super) fn concatenate(
-        &mut self,
-        member: usize,
-        node: usize,
-        dimension: u32,
-        offsets: &[Extent],
-    ) -> Reg {
+    pub(super) fn concatenate(&mut self, member: usize, node: usize, dimension: u32, offsets: &[Extent]) -> Reg {
         let axis = self.space.placed[member].result[dimension as usize].or(self.space.unit);
         let axis = axis.expect("a still placement has a unit axis");
         let dtype = self.trace.nodes[node].ty.dtype;
@@ -49,11 +35,7 @@ impl Lowering<'_> {
         reg
     }
 
-    fn placement(
-        &self,
-        member: usize,
-        amounts: impl Fn(usize) -> (Extent, Extent),
-    ) -> SmallVec<[Placement; 4]> {
+    fn placement(&self, member: usize, amounts: impl Fn(usize) -> (Extent, Extent)) -> SmallVec<[Placement; 4]> {
         let mut unit = self.space.unit;
         // Each dimension without an axis takes a unit axis of its own.
         let mut next_unit = || {
@@ -70,16 +52,8 @@ impl Lowering<'_> {
         .collect()
     }
 
-    fn overlay(
-        &mut self,
-        node: usize,
-        operand: usize,
-        background: Reg,
-        placement: SmallVec<[Placement; 4]>,
-    ) -> Reg {
-        let buffer =
-            self.accesses.paths(node)[operand].value().expect("what is laid over is in a buffer").0
-                as u16;
+    fn overlay(&mut self, node: usize, operand: usize, background: Reg, placement: SmallVec<[Placement; 4]>) -> Reg {
+        let buffer = self.accesses.paths(node)[operand].value().expect("what is laid over is in a buffer").0 as u16;
         let dst = self.reg(self.trace.nodes[node].ty.dtype, Vary::BOTH);
         self.body.push(Instr::Overlay { dst, background, buffer, placement });
         dst
@@ -87,22 +61,13 @@ impl Lowering<'_> {
 
     /// A gather. Along dimensions that the slice keeps, the offset within the slice is a dimension of the result; along
     /// batching dimensions the coordinate is a batch index; the rest comes from the start indices.
-    pub(super) fn gather(
-        &mut self,
-        member: usize,
-        node: usize,
-        dims: &GatherDims,
-        sizes: &[Extent],
-    ) -> Reg {
+    pub(super) fn gather(&mut self, member: usize, node: usize, dims: &GatherDims, sizes: &[Extent]) -> Reg {
         let accesses = self.accesses;
         let result = &self.space.placed[member].result;
-        let listed =
-            |list: &[u32], dim: usize| list.iter().position(|&listed| listed as usize == dim);
+        let listed = |list: &[u32], dim: usize| list.iter().position(|&listed| listed as usize == dim);
         // Result dimensions that are not offsets belong to the start indices, in order.
-        let batch: SmallVec<[Option<u8>; 4]> = (0..result.len())
-            .filter(|&dim| listed(&dims.offset_dims, dim).is_none())
-            .map(|dim| result[dim])
-            .collect();
+        let batch: SmallVec<[Option<u8>; 4]> =
+            (0..result.len()).filter(|&dim| listed(&dims.offset_dims, dim).is_none()).map(|dim| result[dim]).collect();
         let index_vector = dims.index_vector_dim as usize;
         let batch_of_index = |dim: usize| batch[dim - usize::from(dim > index_vector)];
 
@@ -118,8 +83,7 @@ impl Lowering<'_> {
             let offset = *offsets.next().expect("an offset for each dimension that is kept");
             result[offset as usize]
         };
-        let axes: SmallVec<[Option<u8>; 4]> =
-            (0..self.buffer_ty(operand).shape.len()).map(coordinate).collect();
+        let axes: SmallVec<[Option<u8>; 4]> = (0..self.buffer_ty(operand).shape.len()).map(coordinate).collect();
         let access = Access {
             buffer: operand.value().expect("a gathered operand is in a buffer").0 as u16,
             dims: axes.iter().map(|axis| axis.map_or_else(DimMap::fixed, DimMap::along)).collect(),
@@ -132,18 +96,13 @@ impl Lowering<'_> {
             // The component lies along the index vector, which nothing moves along.
             for (at, path) in index.dims.iter_mut().zip(&indices.dims) {
                 if path.dim.map(usize::from) == Some(index_vector) && component > 0 {
-                    *at = DimMap {
-                        axis: None,
-                        start: Extent::Fixed(component as i64),
-                        step: Extent::ONE,
-                    };
+                    *at = DimMap { axis: None, start: Extent::Fixed(component as i64), step: Extent::ONE };
                 }
             }
             IndexComponent { index, dim: dim as u8, slice: sizes[dim as usize] }
         });
         let components: SmallVec<[IndexComponent; 1]> = components.collect();
-        let moving =
-            |access: &Access| access.dims.iter().filter_map(|dim| dim.axis).collect::<Vec<_>>();
+        let moving = |access: &Access| access.dims.iter().filter_map(|dim| dim.axis).collect::<Vec<_>>();
         let mut moved = moving(&access);
         components.iter().for_each(|component| moved.extend(moving(&component.index)));
         let vary = self.vary(moved);

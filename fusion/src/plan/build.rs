@@ -15,11 +15,7 @@ pub(super) fn build(trace: &SymbolicTrace, config: &PlanConfig) -> Plan {
     let accesses = Accesses::of(trace, config.fuse);
     let partition = partition(trace, &accesses, config.fuse);
     let inputs = trace.inputs.len();
-    let mut slots = Slots {
-        of: vec![None; inputs + trace.nodes.len()],
-        values: Vec::new(),
-        storages: Vec::new(),
-    };
+    let mut slots = Slots { of: vec![None; inputs + trace.nodes.len()], values: Vec::new(), storages: Vec::new() };
     for input in 0..inputs as u32 {
         slots.open(ValueId(input), None);
     }
@@ -68,12 +64,7 @@ impl Slots {
     }
 }
 
-fn launch(
-    trace: &SymbolicTrace,
-    accesses: &Accesses,
-    members: &[u32],
-    slots: &mut Slots,
-) -> Launch {
+fn launch(trace: &SymbolicTrace, accesses: &Accesses, members: &[u32], slots: &mut Slots) -> Launch {
     let inside = |node: u32| members.binary_search(&node).is_ok();
     let mut nodes = members.to_vec();
     let mut inputs: SmallVec<[ValueId; 8]> = SmallVec::new();
@@ -101,8 +92,7 @@ fn launch(
     // A source or reshape whose buffer one member reads can be a view on another member's path: the buffer serves both.
     nodes.retain(|&node| inside(node) || !inputs.contains(&trace.result(node as usize)));
     let escapes = |&node: &u32| {
-        accesses.is_pinned(node as usize)
-            || !accesses.users(node as usize).iter().all(|&user| inside(user))
+        accesses.is_pinned(node as usize) || !accesses.users(node as usize).iter().all(|&user| inside(user))
     };
     let kept: Vec<u32> = members.iter().copied().filter(escapes).collect();
     let outputs: Vec<ValueId> = kept.iter().map(|&node| trace.result(node as usize)).collect();
@@ -110,10 +100,7 @@ fn launch(
     Launch {
         group: keyed.key,
         name: group_name(members.iter().map(|&node| trace.nodes[node as usize].op)),
-        inputs: inputs
-            .iter()
-            .map(|&value| SlotUse { slot: slots.get(value), last_use: false })
-            .collect(),
+        inputs: inputs.iter().map(|&value| SlotUse { slot: slots.get(value), last_use: false }).collect(),
         outputs: outputs.iter().map(|&value| slots.open(value, None)).collect(),
         reads,
         params: keyed.params,
@@ -126,21 +113,14 @@ fn launch(
 
 /// A tensor with as many elements as a member reads of a value: as many as the view has that it reads it through; of
 /// what it gathers from, as many as it gathers.
-fn part_read(
-    trace: &SymbolicTrace,
-    node: u32,
-    operand: usize,
-    value: ValueId,
-    path: &Path,
-) -> BufferType {
+fn part_read(trace: &SymbolicTrace, node: u32, operand: usize, value: ValueId, path: &Path) -> BufferType {
     let symbolic = &trace.nodes[node as usize];
     let dtype = trace.ty(value).dtype;
     if symbolic.op == Opcode::Gather && operand == 0 {
         return BufferType { dtype, shape: symbolic.ty.shape.clone() };
     }
     // A copied view is read in terms of its own dimensions.
-    let near =
-        if moves_only(symbolic) { &symbolic.ty } else { trace.ty(symbolic.operands[operand]) };
+    let near = if moves_only(symbolic) { &symbolic.ty } else { trace.ty(symbolic.operands[operand]) };
     let extent = |dim: Option<u8>| dim.map_or(Extent::ONE, |dim| near.shape[usize::from(dim)]);
     BufferType { dtype, shape: path.dims.iter().map(|dim| extent(dim.dim)).collect() }
 }

@@ -17,18 +17,12 @@ impl fmt::Display for Plan {
                     let outputs = launch.outputs.iter().map(|&slot| result(slot)).collect();
                     let inputs = launch.inputs.iter();
                     let inputs = inputs
-                        .map(|input| {
-                            format!("%{}{}", input.slot.0, if input.last_use { "!" } else { "" })
-                        })
+                        .map(|input| format!("%{}{}", input.slot.0, if input.last_use { "!" } else { "" }))
                         .collect();
                     writeln!(f, "{} = {}({})", list(outputs), launch.name, list(inputs))?;
                 }
             }
         }
-        write!(
-            f,
-            "return {}",
-            list(self.outputs.iter().map(|slot| format!("%{}", slot.0)).collect())
-        )
+        write!(f, "return {}", list(self.outputs.iter().map(|slot| format!("%{}", slot.0)).collect()))
     }
 }

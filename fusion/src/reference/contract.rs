@@ -8,20 +8,14 @@ use crate::ir::DotDims;
 /// Terms per block.
 const BLOCK: usize = 128;
 
-pub(super) fn dot_general(
-    lhs: &HostTensor,
-    rhs: &HostTensor,
-    dims: &DotDims,
-    ty: &TensorType,
-) -> HostTensor {
+pub(super) fn dot_general(lhs: &HostTensor, rhs: &HostTensor, dims: &DotDims, ty: &TensorType) -> HostTensor {
     let free = |tensor: &HostTensor, batching: &[u32], contracting: &[u32]| -> Vec<usize> {
         let bound = |d: usize| batching.iter().chain(contracting).any(|&dim| dim as usize == d);
         (0..tensor.ty.rank()).filter(|&d| !bound(d)).collect()
     };
     let lhs_free = free(lhs, &dims.lhs_batching, &dims.lhs_contracting);
     let rhs_free = free(rhs, &dims.rhs_batching, &dims.rhs_contracting);
-    let contracted: Vec<usize> =
-        dims.lhs_contracting.iter().map(|&d| lhs.ty.shape[d as usize]).collect();
+    let contracted: Vec<usize> = dims.lhs_contracting.iter().map(|&d| lhs.ty.shape[d as usize]).collect();
 
     HostTensor::build(ty, |result_index| {
         // The result's dimensions: batching ones, then lhs's others, then rhs's others.
@@ -41,20 +35,15 @@ pub(super) fn dot_general(
         }
         match ty.dtype {
             DType::F32 => {
-                let terms: Vec<(f32, f32)> = terms
-                    .into_iter()
-                    .map(|(a, b)| (element::float(a), element::float(b)))
-                    .collect();
+                let terms: Vec<(f32, f32)> =
+                    terms.into_iter().map(|(a, b)| (element::float(a), element::float(b))).collect();
                 dot(&terms).into()
             }
             dtype @ (DType::Bool | DType::I32 | DType::U32 | DType::I64) => {
                 let zero = element::wrap(dtype, 0);
                 terms.into_iter().fold(zero, |sum, (a, b)| {
                     let product = element::integer(a) * element::integer(b);
-                    element::wrap(
-                        dtype,
-                        element::integer(sum) + element::integer(element::wrap(dtype, product)),
-                    )
+                    element::wrap(dtype, element::integer(sum) + element::integer(element::wrap(dtype, product)))
                 })
             }
         }
@@ -62,9 +51,7 @@ pub(super) fn dot_general(
 }
 
 fn dot(terms: &[(f32, f32)]) -> f32 {
-    let mut blocks = terms
-        .chunks(BLOCK)
-        .map(|block| block.iter().fold(0.0f32, |acc, &(a, b)| f32::mul_add(a, b, acc)));
+    let mut blocks = terms.chunks(BLOCK).map(|block| block.iter().fold(0.0f32, |acc, &(a, b)| f32::mul_add(a, b, acc)));
     let Some(first) = blocks.next() else {
         return 0.0;
     };

@@ -11,9 +11,7 @@ const NAN: f32 = f32::from_bits(0x7fc0_0000);
 pub(super) fn unary(op: LaneOp, x: Scalar) -> Scalar {
     match x.dtype() {
         DType::F32 => unary_float(op, float(x)).into(),
-        dtype @ (DType::Bool | DType::I32 | DType::U32 | DType::I64) => {
-            wrap(dtype, unary_integer(op, integer(x)))
-        }
+        dtype @ (DType::Bool | DType::I32 | DType::U32 | DType::I64) => wrap(dtype, unary_integer(op, integer(x))),
     }
 }
 
@@ -21,9 +19,7 @@ pub(super) fn binary(op: LaneOp, a: Scalar, b: Scalar) -> Scalar {
     match a.dtype() {
         DType::F32 => binary_float(op, float(a), float(b)).into(),
         DType::Bool => binary_bool(op, integer(a) != 0, integer(b) != 0).into(),
-        dtype @ (DType::I32 | DType::U32 | DType::I64) => {
-            wrap(dtype, binary_integer(op, integer(a), integer(b)))
-        }
+        dtype @ (DType::I32 | DType::U32 | DType::I64) => wrap(dtype, binary_integer(op, integer(a), integer(b))),
     }
 }
 
@@ -313,16 +309,11 @@ pub(super) fn convert(x: Scalar, to: DType) -> Scalar {
         (DType::F32, DType::U32) => (float(x) as u32).into(),
         (DType::F32, DType::I64) => (float(x) as i64).into(),
         // `as` rounds to nearest, ties to even.
-        (DType::Bool | DType::I32 | DType::U32 | DType::I64, DType::F32) => {
-            (integer(x) as f32).into()
+        (DType::Bool | DType::I32 | DType::U32 | DType::I64, DType::F32) => (integer(x) as f32).into(),
+        (DType::Bool | DType::I32 | DType::U32 | DType::I64, DType::Bool) => (integer(x) != 0).into(),
+        (DType::Bool | DType::I32 | DType::U32 | DType::I64, DType::I32 | DType::U32 | DType::I64) => {
+            wrap(to, integer(x))
         }
-        (DType::Bool | DType::I32 | DType::U32 | DType::I64, DType::Bool) => {
-            (integer(x) != 0).into()
-        }
-        (
-            DType::Bool | DType::I32 | DType::U32 | DType::I64,
-            DType::I32 | DType::U32 | DType::I64,
-        ) => wrap(to, integer(x)),
     }
 }
 

@@ -5,23 +5,13 @@ use systole_kernels::TensorType;
 use super::{HostTensor, element};
 use crate::ir::GatherDims;
 
-pub(super) fn gather(
-    operand: &HostTensor,
-    indices: &HostTensor,
-    dims: &GatherDims,
-    ty: &TensorType,
-) -> HostTensor {
+pub(super) fn gather(operand: &HostTensor, indices: &HostTensor, dims: &GatherDims, ty: &TensorType) -> HostTensor {
     let vector_dim = dims.index_vector_dim as usize;
-    let collapsed = |d: usize| {
-        dims.collapsed_slice_dims
-            .iter()
-            .chain(&dims.operand_batching_dims)
-            .any(|&dim| dim as usize == d)
-    };
+    let collapsed =
+        |d: usize| dims.collapsed_slice_dims.iter().chain(&dims.operand_batching_dims).any(|&dim| dim as usize == d);
     HostTensor::build(ty, |result_index| {
         let is_offset = |d: usize| dims.offset_dims.contains(&(d as u32));
-        let batch_index: Vec<usize> =
-            (0..ty.rank()).filter(|&d| !is_offset(d)).map(|d| result_index[d]).collect();
+        let batch_index: Vec<usize> = (0..ty.rank()).filter(|&d| !is_offset(d)).map(|d| result_index[d]).collect();
         let mut offset_index = dims.offset_dims.iter().map(|&d| result_index[d as usize]);
 
         let mut operand_index = vec![0usize; operand.ty.rank()];
@@ -34,15 +24,13 @@ pub(super) fn gather(
             let last = operand.ty.shape[d] as i128 - i128::from(dims.slice_sizes[d]);
             operand_index[d] += element::integer(indices.at(&position)).clamp(0, last) as usize;
         }
-        for (&d, &start) in dims.operand_batching_dims.iter().zip(&dims.start_indices_batching_dims)
-        {
+        for (&d, &start) in dims.operand_batching_dims.iter().zip(&dims.start_indices_batching_dims) {
             let start = start as usize;
             operand_index[d as usize] += batch_index[start - usize::from(start > vector_dim)];
         }
         for (d, position) in operand_index.iter_mut().enumerate() {
             if !collapsed(d) {
-                *position +=
-                    offset_index.next().expect("C1: one offset dimension for each kept dimension");
+                *position += offset_index.next().expect("C1: one offset dimension for each kept dimension");
             }
         }
         operand.at(&operand_index)

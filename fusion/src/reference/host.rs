@@ -20,15 +20,9 @@ impl HostTensor {
     /// Where the shape has another number of elements: a bug in the caller.
     pub fn from_slice<T: Element>(shape: impl Into<Shape>, elements: &[T]) -> Self {
         let ty = TensorType::new(T::DTYPE, shape);
-        assert_eq!(
-            ty.shape.checked_elements(),
-            Some(elements.len()),
-            "one element per index of {ty}"
-        );
+        assert_eq!(ty.shape.checked_elements(), Some(elements.len()), "one element per index of {ty}");
         let size = T::DTYPE.size();
-        let bytes = elements
-            .iter()
-            .flat_map(|&element| element.to_scalar().to_le_bytes().into_iter().take(size));
+        let bytes = elements.iter().flat_map(|&element| element.to_scalar().to_le_bytes().into_iter().take(size));
         HostTensor { bytes: bytes.collect(), ty }
     }
 

@@ -75,17 +75,13 @@ pub fn interpret(trace: &Trace, inputs: &[HostTensor]) -> Result<Vec<HostTensor>
             let operands: Vec<&HostTensor> = node
                 .operands
                 .iter()
-                .map(|operand| {
-                    values[operand.index()].as_ref().expect("V1: operands are defined before")
-                })
+                .map(|operand| values[operand.index()].as_ref().expect("V1: operands are defined before"))
                 .collect();
             evaluate(node, &operands, trace.ty(node.result()))
         };
         values[node.result().index()] = Some(result);
     }
-    let output = |id: &crate::ir::ValueId| {
-        values[id.index()].clone().expect("V6: outputs are values of the trace")
-    };
+    let output = |id: &crate::ir::ValueId| values[id.index()].clone().expect("V6: outputs are values of the trace");
     Ok(trace.outputs().iter().map(output).collect())
 }
 
@@ -96,18 +92,10 @@ fn check_inputs(trace: &Trace, inputs: &[HostTensor]) -> Result<(), Kind> {
     for (number, (&id, given)) in trace.inputs().iter().zip(inputs).enumerate() {
         let ty = trace.ty(id);
         if given.ty != *ty {
-            return Err(Kind::InputType {
-                input: number,
-                wanted: ty.clone(),
-                found: given.ty.clone(),
-            });
+            return Err(Kind::InputType { input: number, wanted: ty.clone(), found: given.ty.clone() });
         }
         if given.bytes.len() != ty.byte_len() {
-            return Err(Kind::InputBytes {
-                input: number,
-                ty: ty.clone(),
-                found: given.bytes.len(),
-            });
+            return Err(Kind::InputBytes { input: number, ty: ty.clone(), found: given.bytes.len() });
         }
         if ty.dtype == systole_kernels::DType::Bool && given.bytes.iter().any(|&byte| byte > 1) {
             return Err(Kind::InputBool { input: number });
@@ -120,30 +108,21 @@ fn evaluate(node: &Node, operands: &[&HostTensor], ty: &TensorType) -> HostTenso
     match &node.attrs {
         Attrs::None => elementwise(node, operands, ty),
         Attrs::Constant(Literal::Splat(_, value)) => HostTensor::build(ty, |_| *value),
-        Attrs::Constant(Literal::Dense(_, bytes)) => {
-            HostTensor { ty: ty.clone(), bytes: bytes.to_vec() }
-        }
+        Attrs::Constant(Literal::Dense(_, bytes)) => HostTensor { ty: ty.clone(), bytes: bytes.to_vec() },
         Attrs::Iota { dimension, .. } => {
             HostTensor::build(ty, |index| element::from_index(ty.dtype, index[*dimension as usize]))
         }
         Attrs::Compare { direction, order } => HostTensor::build(ty, |index| {
-            element::compare(*direction, *order, operands[0].at(index), operands[1].at(index))
-                .into()
+            element::compare(*direction, *order, operands[0].at(index), operands[1].at(index)).into()
         }),
-        Attrs::Convert(dtype) => {
-            HostTensor::build(ty, |index| element::convert(operands[0].at(index), *dtype))
-        }
-        Attrs::BroadcastInDim { dimensions, .. } => {
-            movement::broadcast_in_dim(operands[0], dimensions, ty)
-        }
+        Attrs::Convert(dtype) => HostTensor::build(ty, |index| element::convert(operands[0].at(index), *dtype)),
+        Attrs::BroadcastInDim { dimensions, .. } => movement::broadcast_in_dim(operands[0], dimensions, ty),
         Attrs::Reshape(_) => HostTensor { ty: ty.clone(), bytes: operands[0].bytes.clone() },
         Attrs::Transpose(permutation) => movement::transpose(operands[0], permutation, ty),
         Attrs::Slice(limits) => movement::slice(operands[0], limits, ty),
         Attrs::Concatenate(dimension) => movement::concatenate(operands, *dimension as usize, ty),
         Attrs::Pad(amounts) => movement::pad(operands[0], operands[1], amounts, ty),
-        Attrs::Reduce(dimensions) => {
-            reduce::reduce(operands[0], operands[1], dimensions, &node.regions[0], ty)
-        }
+        Attrs::Reduce(dimensions) => reduce::reduce(operands[0], operands[1], dimensions, &node.regions[0], ty),
         Attrs::Dot(dims) => contract::dot_general(operands[0], operands[1], dims, ty),
         Attrs::Gather(dims) => gather::gather(operands[0], operands[1], dims, ty),
     }
@@ -151,8 +130,7 @@ fn evaluate(node: &Node, operands: &[&HostTensor], ty: &TensorType) -> HostTenso
 
 /// Ops whose result element depends on the operands' elements at the same index; scalars are the same everywhere.
 fn elementwise(node: &Node, operands: &[&HostTensor], ty: &TensorType) -> HostTensor {
-    let lane =
-        node.op.info().lane.expect("an op without attributes has a lane function in its row");
+    let lane = node.op.info().lane.expect("an op without attributes has a lane function in its row");
     HostTensor::build(ty, |index| {
         let arguments: Vec<Scalar> = operands
             .iter()

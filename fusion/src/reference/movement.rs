@@ -5,11 +5,7 @@ use systole_kernels::TensorType;
 use super::HostTensor;
 use crate::ir::{PadAmounts, SliceLimits};
 
-pub(super) fn broadcast_in_dim(
-    operand: &HostTensor,
-    dimensions: &[u32],
-    ty: &TensorType,
-) -> HostTensor {
+pub(super) fn broadcast_in_dim(operand: &HostTensor, dimensions: &[u32], ty: &TensorType) -> HostTensor {
     HostTensor::build(ty, |index| {
         let source: Vec<usize> = dimensions
             .iter()
@@ -32,18 +28,13 @@ pub(super) fn transpose(operand: &HostTensor, permutation: &[u32], ty: &TensorTy
 
 pub(super) fn slice(operand: &HostTensor, limits: &SliceLimits, ty: &TensorType) -> HostTensor {
     HostTensor::build(ty, |index| {
-        let along =
-            |(d, &i): (usize, &usize)| limits.start[d] as usize + i * limits.stride[d] as usize;
+        let along = |(d, &i): (usize, &usize)| limits.start[d] as usize + i * limits.stride[d] as usize;
         let source: Vec<usize> = index.iter().enumerate().map(along).collect();
         operand.at(&source)
     })
 }
 
-pub(super) fn concatenate(
-    operands: &[&HostTensor],
-    dimension: usize,
-    ty: &TensorType,
-) -> HostTensor {
+pub(super) fn concatenate(operands: &[&HostTensor], dimension: usize, ty: &TensorType) -> HostTensor {
     HostTensor::build(ty, |index| {
         let mut source = index.to_vec();
         for operand in operands {
@@ -57,20 +48,13 @@ pub(super) fn concatenate(
     })
 }
 
-pub(super) fn pad(
-    operand: &HostTensor,
-    value: &HostTensor,
-    amounts: &PadAmounts,
-    ty: &TensorType,
-) -> HostTensor {
+pub(super) fn pad(operand: &HostTensor, value: &HostTensor, amounts: &PadAmounts, ty: &TensorType) -> HostTensor {
     HostTensor::build(ty, |index| {
         let mut source = Vec::new();
         for (d, &i) in index.iter().enumerate() {
             let distance = i as i128 - i128::from(amounts.low[d]);
             let step = i128::from(amounts.interior[d]) + 1;
-            let inside = distance >= 0
-                && distance % step == 0
-                && distance / step < operand.ty.shape[d] as i128;
+            let inside = distance >= 0 && distance % step == 0 && distance / step < operand.ty.shape[d] as i128;
             if !inside {
                 return value.at(&[]);
             }

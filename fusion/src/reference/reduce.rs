@@ -13,15 +13,11 @@ pub(super) fn reduce(
     ty: &TensorType,
 ) -> HostTensor {
     let monoid = region::as_monoid(body).expect("V2: the body is a monoid");
-    let lane = region::monoid_op(monoid)
-        .info()
-        .lane
-        .expect("a monoid's op has a lane function in its row");
+    let lane = region::monoid_op(monoid).info().lane.expect("a monoid's op has a lane function in its row");
     let combine = |a: Scalar, b: Scalar| element::binary(lane, a, b);
 
     let extents = &operand.ty.shape;
-    let reduced: Vec<usize> =
-        (0..extents.rank()).filter(|&d| dimensions.contains(&(d as u32))).collect();
+    let reduced: Vec<usize> = (0..extents.rank()).filter(|&d| dimensions.contains(&(d as u32))).collect();
     let kept: Vec<usize> = (0..extents.rank()).filter(|d| !reduced.contains(d)).collect();
     let minor = extents.rank().checked_sub(1).is_some_and(|minor| reduced.contains(&minor));
     let lanes = if minor { 1024 } else { 8 };

@@ -82,9 +82,7 @@ impl<'a> Parser<'a> {
                 }
                 Lexeme::Punct(b'[') => {
                     let items = parser.list(b'[', b']', Self::attribute)?;
-                    let ints = items
-                        .iter()
-                        .map(|item| if let Attribute::Int(n) = item { Some(*n) } else { None });
+                    let ints = items.iter().map(|item| if let Attribute::Int(n) = item { Some(*n) } else { None });
                     Ok(ints.collect::<Option<_>>().map_or(Attribute::Other, Attribute::Ints))
                 }
                 Lexeme::Punct(b'{') => parser.optional_dictionary().map(|_| Attribute::Other),
@@ -103,12 +101,9 @@ impl<'a> Parser<'a> {
                     parser.expect_lexeme(Lexeme::Arrow, "`->`")?;
                     parser.attribute()
                 }
-                Lexeme::Value
-                | Lexeme::Block
-                | Lexeme::Arrow
-                | Lexeme::Punct(_)
-                | Lexeme::Stray
-                | Lexeme::End => parser.expected("an attribute", token),
+                Lexeme::Value | Lexeme::Block | Lexeme::Arrow | Lexeme::Punct(_) | Lexeme::Stray | Lexeme::End => {
+                    parser.expected("an attribute", token)
+                }
             }
         })
     }
@@ -173,10 +168,7 @@ impl<'a> Parser<'a> {
                 | Attribute::Elements(_)
                 | Attribute::Other => {
                     if integers {
-                        return self.malformed(
-                            element.offset,
-                            "this array has an element that is no integer",
-                        );
+                        return self.malformed(element.offset, "this array has an element that is no integer");
                     }
                 }
             }
@@ -229,10 +221,7 @@ impl<'a> Parser<'a> {
             Lexeme::Punct(b'[') => {
                 let (mut flat, mut shape) = (Vec::new(), Vec::new());
                 self.element_list(0, &mut flat, &mut shape)?;
-                Elements::List {
-                    flat,
-                    shape: Some(shape.into_iter().map(|extent| extent.unwrap_or(0)).collect()),
-                }
+                Elements::List { flat, shape: Some(shape.into_iter().map(|extent| extent.unwrap_or(0)).collect()) }
             }
             Lexeme::Value
             | Lexeme::Symbol
@@ -305,10 +294,9 @@ impl<'a> Parser<'a> {
                 })?
                 .len();
             match shape[depth] {
-                Some(other) if other != length => parser.malformed(
-                    start,
-                    format!("this list has {length} entries, those before it have {other}"),
-                ),
+                Some(other) if other != length => {
+                    parser.malformed(start, format!("this list has {length} entries, those before it have {other}"))
+                }
                 Some(_) | None => {
                     shape[depth] = Some(length);
                     Ok(())
@@ -317,26 +305,16 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn build_elements(
-        &self,
-        start: usize,
-        ty: TensorType,
-        written: Elements<'a>,
-    ) -> Result<Literal> {
+    fn build_elements(&self, start: usize, ty: TensorType, written: Elements<'a>) -> Result<Literal> {
         let count = ty.shape.elements();
         let (flat, shape) = match written {
             Elements::Splat(value) => {
                 let scalar = self.scalar(ty.dtype, value)?;
-                return Ok(if count == 0 {
-                    literal::compact(ty, Vec::new())
-                } else {
-                    Literal::Splat(ty, scalar)
-                });
+                return Ok(if count == 0 { literal::compact(ty, Vec::new()) } else { Literal::Splat(ty, scalar) });
             }
             Elements::Hex { offset, text } => {
                 let Some(bytes) = literal::read_hex(text) else {
-                    return self
-                        .malformed(offset, "expected an even number of hex digits after `0x`");
+                    return self.malformed(offset, "expected an even number of hex digits after `0x`");
                 };
                 if bytes.len() != ty.byte_len() {
                     let message = format!("{} bytes, {ty} takes {}", bytes.len(), ty.byte_len());
@@ -356,8 +334,7 @@ impl<'a> Parser<'a> {
         };
         if !fits {
             let shape = shape.unwrap_or_default();
-            return self
-                .malformed(start, format!("elements of shape {shape:?} are given for {ty}"));
+            return self.malformed(start, format!("elements of shape {shape:?} are given for {ty}"));
         }
         let mut bytes = Vec::with_capacity(flat.len() * ty.dtype.size());
         for written in flat {

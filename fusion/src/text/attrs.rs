@@ -25,10 +25,9 @@ pub(super) fn attrs(
             Some(Attribute::Elements(literal)) => Ok(Attrs::Constant(literal.clone())),
             Some(_) | None => malformed("expected elements as the attribute `value`"),
         },
-        OpClass::Source => Ok(Attrs::Iota {
-            ty: result.clone(),
-            dimension: dimension(dictionary.integer("iota_dimension")?)?,
-        }),
+        OpClass::Source => {
+            Ok(Attrs::Iota { ty: result.clone(), dimension: dimension(dictionary.integer("iota_dimension")?)? })
+        }
         OpClass::Compare => compare(operand, dictionary),
         OpClass::Movement => movement(op, dictionary, result),
         OpClass::Reduce => Ok(Attrs::Reduce(dictionary.dims("dimensions")?)),
@@ -74,9 +73,7 @@ fn compare(operand: Option<&TensorType>, dictionary: &Dictionary) -> Result<Attr
         Some("LE") => Comparison::Le,
         Some("LT") => Comparison::Lt,
         Some(other) => {
-            return malformed(format!(
-                "{other} is no comparison direction (EQ, NE, GE, GT, LE, LT)"
-            ));
+            return malformed(format!("{other} is no comparison direction (EQ, NE, GE, GT, LE, LT)"));
         }
         None => return malformed("the attribute `comparison_direction` is missing"),
     };
@@ -90,9 +87,7 @@ fn compare(operand: Option<&TensorType>, dictionary: &Dictionary) -> Result<Attr
         None | Some("NOTYPE") => Order::Partial,
         Some(word) if word == usual => Order::Partial,
         Some(word) => {
-            return malformed(format!(
-                "comparison type {word}, where the operands' dtype has {usual}"
-            ));
+            return malformed(format!("comparison type {word}, where the operands' dtype has {usual}"));
         }
     };
     Ok(Attrs::Compare { direction, order })
@@ -113,8 +108,7 @@ fn dot(dictionary: &Dictionary) -> Result<Attrs> {
 
 fn gather(dictionary: &Dictionary) -> Result<Attrs> {
     let dims = dictionary.fields("dimension_numbers")?;
-    let vector_dim =
-        if dims.get("index_vector_dim").is_some() { dims.integer("index_vector_dim")? } else { 0 };
+    let vector_dim = if dims.get("index_vector_dim").is_some() { dims.integer("index_vector_dim")? } else { 0 };
     Ok(Attrs::Gather(Box::new(GatherDims {
         offset_dims: dims.optional_dims("offset_dims")?,
         collapsed_slice_dims: dims.optional_dims("collapsed_slice_dims")?,
@@ -151,16 +145,12 @@ impl Dictionary {
     fn integers(&self, name: &str) -> Result<SmallVec<[i64; 4]>> {
         match self.get(name) {
             Some(Attribute::Ints(values)) => Ok(SmallVec::from_slice(values)),
-            Some(Attribute::Elements(literal))
-                if literal.ty().rank() == 1 && literal.ty().dtype == DType::I64 =>
-            {
+            Some(Attribute::Elements(literal)) if literal.ty().rank() == 1 && literal.ty().dtype == DType::I64 => {
                 // A splat may state any extent; a list of dimensions has few entries.
                 if literal.ty().shape[0] > super::printer::MAX_RANK {
                     return malformed(format!("the attribute `{name}` has too many entries"));
                 }
-                Ok((0..literal.ty().shape[0])
-                    .map(|i| super::literal::at(literal, i).bits() as i64)
-                    .collect())
+                Ok((0..literal.ty().shape[0]).map(|i| super::literal::at(literal, i).bits() as i64).collect())
             }
             // `array<i64>` and `[]` alike.
             Some(_) | None => malformed(format!("expected integers as the attribute `{name}`")),
@@ -186,9 +176,7 @@ impl Dictionary {
     fn fields(&self, name: &str) -> Result<&Dictionary> {
         match self.get(name) {
             Some(Attribute::Struct(fields)) => Ok(fields),
-            Some(_) | None => {
-                malformed(format!("expected dimension numbers as the attribute `{name}`"))
-            }
+            Some(_) | None => malformed(format!("expected dimension numbers as the attribute `{name}`")),
         }
     }
 }

@@ -29,11 +29,7 @@ pub(super) struct Argument<'a> {
 
 impl<'a> Parser<'a> {
     /// Statements up to and including the terminator; gives the terminator's operands.
-    pub(super) fn block(
-        &mut self,
-        trace: &mut Trace,
-        scope: &mut Scope<'a>,
-    ) -> Result<Vec<ValueId>> {
+    pub(super) fn block(&mut self, trace: &mut Trace, scope: &mut Scope<'a>) -> Result<Vec<ValueId>> {
         loop {
             let results = self.result_names()?;
             let op = self.lexer.next();
@@ -104,8 +100,7 @@ impl<'a> Parser<'a> {
     ) -> Result<()> {
         let named = names.iter().fold(0usize, |sum, (_, count)| sum.saturating_add(*count));
         if named != values.len() && !(names.is_empty() && values.len() == 1) {
-            return self
-                .malformed(op.offset, format!("{} results, but {named} are named", values.len()));
+            return self.malformed(op.offset, format!("{} results, but {named} are named", values.len()));
         }
         let mut rest = values;
         for &(name, count) in names {
@@ -116,25 +111,14 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    pub(super) fn define(
-        &self,
-        scope: &mut Scope<'a>,
-        name: Token<'a>,
-        values: &[ValueId],
-    ) -> Result<()> {
+    pub(super) fn define(&self, scope: &mut Scope<'a>, name: Token<'a>, values: &[ValueId]) -> Result<()> {
         match scope.insert(name.text, SmallVec::from_slice(values)) {
             None => Ok(()),
             Some(_) => self.malformed(name.offset, format!("{} is defined twice", name.text)),
         }
     }
 
-    fn terminator(
-        &mut self,
-        trace: &Trace,
-        scope: &Scope<'a>,
-        op: Token<'a>,
-        generic: bool,
-    ) -> Result<Vec<ValueId>> {
+    fn terminator(&mut self, trace: &Trace, scope: &Scope<'a>, op: Token<'a>, generic: bool) -> Result<Vec<ValueId>> {
         let values;
         let mut types = Vec::new();
         if generic {
@@ -216,11 +200,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The statements of a region with these arguments. It sees no values from outside.
-    pub(super) fn region_block(
-        &mut self,
-        start: usize,
-        arguments: &[Argument<'a>],
-    ) -> Result<Region> {
+    pub(super) fn region_block(&mut self, start: usize, arguments: &[Argument<'a>]) -> Result<Region> {
         self.nested(|parser| {
             let (mut trace, mut scope) = (Trace::new(), Scope::new());
             for argument in arguments {
@@ -261,45 +241,26 @@ impl<'a> Parser<'a> {
             return if op == Opcode::Reduce {
                 self.unsupported(offset, "reduces of several operands are not supported")
             } else {
-                self.malformed(
-                    offset,
-                    format!("{op} has 1 result, {} types are stated", signature.results.len()),
-                )
+                self.malformed(offset, format!("{op} has 1 result, {} types are stated", signature.results.len()))
             };
         };
         let operand = operands.first().map(|&value| trace.ty(value).clone());
-        let attrs = super::attrs::attrs(op, operand.as_ref(), &dictionary, stated)
-            .map_err(|kind| self.error(offset, kind))?;
-        let types: SmallVec<[&TensorType; 3]> =
-            operands.iter().map(|&value| trace.ty(value)).collect();
-        let inferred = crate::infer::infer(op, &types, &attrs, &regions)
-            .map_err(|error| self.error(offset, Kind::Type(error)))?;
+        let attrs =
+            super::attrs::attrs(op, operand.as_ref(), &dictionary, stated).map_err(|kind| self.error(offset, kind))?;
+        let types: SmallVec<[&TensorType; 3]> = operands.iter().map(|&value| trace.ty(value)).collect();
+        let inferred =
+            crate::infer::infer(op, &types, &attrs, &regions).map_err(|error| self.error(offset, Kind::Type(error)))?;
         drop(types);
         if inferred[0] != *stated {
-            return self.malformed(
-                offset,
-                format!("the result has type {}, stated is {stated}", inferred[0]),
-            );
+            return self.malformed(offset, format!("the result has type {}, stated is {stated}", inferred[0]));
         }
         let results = inferred.len() as u32;
-        let first = trace.push_inferred(
-            op,
-            operands.into(),
-            attrs,
-            regions.into_iter().collect(),
-            inferred,
-            origin,
-        );
+        let first = trace.push_inferred(op, operands.into(), attrs, regions.into_iter().collect(), inferred, origin);
         Ok((first.0..first.0 + results).map(ValueId).collect())
     }
 
     /// `call @f(%a) : (types) -> types`: the function's statements, inlined.
-    fn call(
-        &mut self,
-        trace: &mut Trace,
-        scope: &Scope<'a>,
-        op: Token<'a>,
-    ) -> Result<Vec<ValueId>> {
+    fn call(&mut self, trace: &mut Trace, scope: &Scope<'a>, op: Token<'a>) -> Result<Vec<ValueId>> {
         let symbol = self.expect_lexeme(Lexeme::Symbol, "a function's name")?;
         let operands = self.list(b'(', b')', |parser| parser.value(scope))?;
         self.optional_dictionary()?;
@@ -310,17 +271,12 @@ impl<'a> Parser<'a> {
         let Some(function) = self.functions.get(symbol.text).cloned() else {
             return self.malformed(symbol.offset, format!("there is no function {}", symbol.text));
         };
-        let arguments: Vec<&TensorType> =
-            function.arguments.iter().map(|argument| &argument.ty).collect();
+        let arguments: Vec<&TensorType> = function.arguments.iter().map(|argument| &argument.ty).collect();
         if arguments != operands.iter().map(|&value| trace.ty(value)).collect::<Vec<_>>() {
-            return self
-                .malformed(symbol.offset, format!("the arguments do not fit {}", symbol.text));
+            return self.malformed(symbol.offset, format!("the arguments do not fit {}", symbol.text));
         }
         if function.results != signature.results {
-            return self.malformed(
-                symbol.offset,
-                format!("the stated results are not those of {}", symbol.text),
-            );
+            return self.malformed(symbol.offset, format!("the stated results are not those of {}", symbol.text));
         }
         let Some(budget) = self.inline_budget.checked_sub(function.length) else {
             return self.unsupported(symbol.offset, "calls inline to more text than is taken");

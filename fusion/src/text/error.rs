@@ -36,12 +36,7 @@ impl ParseError {
         // Cut long lines to a window around the place.
         let whole = line_text.chars().nth(EXCERPT).is_none();
         let skipped = if whole { 0 } else { before.saturating_sub(EXCERPT / 2) };
-        let excerpt = line_text
-            .chars()
-            .skip(skipped)
-            .take(EXCERPT)
-            .map(|c| if c == '\t' { ' ' } else { c })
-            .collect();
+        let excerpt = line_text.chars().skip(skipped).take(EXCERPT).map(|c| if c == '\t' { ' ' } else { c }).collect();
         ParseError {
             line: source[..offset].matches('\n').count() + 1,
             column: before + 1,

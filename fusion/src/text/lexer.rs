@@ -131,8 +131,8 @@ fn scan(bytes: &[u8]) -> (Lexeme, usize) {
             (Lexeme::Word, bytes.iter().take_while(|&&b| is_name(b) && b != b'-').count())
         }
         b'-' if bytes.get(1) == Some(&b'>') => (Lexeme::Arrow, 2),
-        b'(' | b')' | b'{' | b'}' | b'[' | b']' | b'<' | b'>' | b',' | b':' | b'=' | b'?'
-        | b'*' | b'+' | b'-' | b'/' | b';' | b'|' => (Lexeme::Punct(first), 1),
+        b'(' | b')' | b'{' | b'}' | b'[' | b']' | b'<' | b'>' | b',' | b':' | b'=' | b'?' | b'*' | b'+' | b'-'
+        | b'/' | b';' | b'|' => (Lexeme::Punct(first), 1),
         _ => (Lexeme::Stray, 1),
     }
 }
@@ -155,8 +155,7 @@ fn string_len(bytes: &[u8]) -> Option<usize> {
 }
 
 fn number_len(bytes: &[u8]) -> usize {
-    let digits =
-        |from: usize| from + bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count();
+    let digits = |from: usize| from + bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count();
     if bytes.len() > 2 && bytes[0] == b'0' && bytes[1] == b'x' && bytes[2].is_ascii_hexdigit() {
         return 2 + bytes[2..].iter().take_while(|b| b.is_ascii_hexdigit()).count();
     }
@@ -249,9 +248,7 @@ mod tests {
     #[test]
     fn tokens() {
         assert_eq!(
-            texts(
-                "%0:2 = stablehlo.add %a#1, -1.5e-3 // no\n @\"x y\" -> #stablehlo<precision> 0x7F"
-            ),
+            texts("%0:2 = stablehlo.add %a#1, -1.5e-3 // no\n @\"x y\" -> #stablehlo<precision> 0x7F"),
             [
                 "%0",
                 ":",
@@ -276,9 +273,7 @@ mod tests {
 
     #[test]
     fn strings_round_trip() {
-        for text in
-            ["", "plain", "quote \" backslash \\ newline \n tab \t bell \u{7} é \u{85} 22", "\\22"]
-        {
+        for text in ["", "plain", "quote \" backslash \\ newline \n tab \t bell \u{7} é \u{85} 22", "\\22"] {
             assert_eq!(unescape(&escape(text)), text);
         }
         assert_eq!(unescape("\"a\\\"b\\n\\41\""), "a\"b\nA");

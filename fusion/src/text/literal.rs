@@ -118,8 +118,7 @@ fn print_f32(out: &mut String, value: f32) {
         let point = if mantissa.contains('.') { "" } else { ".0" };
         format!("{mantissa}{point}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
     };
-    let exact =
-        |text: &str| text.parse::<f32>().is_ok_and(|back| back.to_bits() == value.to_bits());
+    let exact = |text: &str| text.parse::<f32>().is_ok_and(|back| back.to_bits() == value.to_bits());
     let usual = scientific(format!("{value:.6e}"));
     if exact(&usual) {
         out.push_str(&usual);
@@ -191,10 +190,7 @@ pub(super) fn read_hex(text: &str) -> Option<Vec<u8>> {
     if !digits.len().is_multiple_of(2) {
         return None;
     }
-    digits
-        .chunks_exact(2)
-        .map(|pair| Some((value(pair[0])? * 16 + value(pair[1])?) as u8))
-        .collect()
+    digits.chunks_exact(2).map(|pair| Some((value(pair[0])? * 16 + value(pair[1])?) as u8)).collect()
 }
 
 #[cfg(test)]
@@ -205,11 +201,7 @@ mod tests {
     fn every_float_reads_back_to_its_bits() {
         let mut bits = 0x1234_5678u32;
         for i in 0..200_000u32 {
-            bits = if i < 4096 {
-                i << 20
-            } else {
-                bits.wrapping_mul(1_664_525).wrapping_add(1_013_904_223)
-            };
+            bits = if i < 4096 { i << 20 } else { bits.wrapping_mul(1_664_525).wrapping_add(1_013_904_223) };
             let mut text = String::new();
             print_scalar(&mut text, Scalar::from_bits(DType::F32, u64::from(bits)));
             let (negative, digits) = match text.strip_prefix('-') {
@@ -218,10 +210,7 @@ mod tests {
             };
             let back = read(DType::F32, Written { offset: 0, negative, text: digits });
             assert_eq!(back.map(Scalar::bits), Ok(u64::from(bits)), "{text}");
-            assert!(
-                text.contains('.') || text.starts_with("0x"),
-                "MLIR floats have a point: {text}"
-            );
+            assert!(text.contains('.') || text.starts_with("0x"), "MLIR floats have a point: {text}");
         }
     }
 
@@ -245,9 +234,7 @@ mod tests {
 
     #[test]
     fn integers_keep_their_ranges() {
-        let read = |dtype, negative, text| {
-            read(dtype, Written { offset: 0, negative, text }).map(Scalar::bits)
-        };
+        let read = |dtype, negative, text| read(dtype, Written { offset: 0, negative, text }).map(Scalar::bits);
         assert_eq!(read(DType::I32, true, "2147483648"), Ok(0x8000_0000));
         assert_eq!(read(DType::I32, false, "0xFFFFFFFF"), Ok(0xffff_ffff));
         assert!(read(DType::I32, true, "2147483649").is_err());

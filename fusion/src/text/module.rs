@@ -46,8 +46,7 @@ pub fn parse(source: &str) -> std::result::Result<Trace, ParseError> {
     };
     let function = parser.functions[entry].clone();
     let mut trace = Trace::new();
-    let inputs: Vec<ValueId> =
-        function.arguments.iter().map(|argument| trace.input(argument.ty.clone())).collect();
+    let inputs: Vec<ValueId> = function.arguments.iter().map(|argument| trace.input(argument.ty.clone())).collect();
     let outputs = parser.function_body(&mut trace, &function, &inputs)?;
     outputs.into_iter().for_each(|output| trace.output(output));
     Ok(trace)
@@ -78,11 +77,7 @@ impl<'a> Parser<'a> {
                         self.attribute()?;
                     }
                 }
-                Lexeme::Word
-                    if matches!(token.text, "module" | "builtin.module")
-                        && !inside
-                        && order.is_empty() =>
-                {
+                Lexeme::Word if matches!(token.text, "module" | "builtin.module") && !inside && order.is_empty() => {
                     if self.peek().lexeme == Lexeme::Symbol {
                         self.lexer.next();
                     }
@@ -92,9 +87,7 @@ impl<'a> Parser<'a> {
                     self.expect(b'{')?;
                     inside = true;
                 }
-                Lexeme::Word if matches!(token.text, "func.func" | "func") => {
-                    order.push(self.function()?)
-                }
+                Lexeme::Word if matches!(token.text, "func.func" | "func") => order.push(self.function()?),
                 Lexeme::Value
                 | Lexeme::Symbol
                 | Lexeme::Block
@@ -153,13 +146,7 @@ impl<'a> Parser<'a> {
         if body.is_some() && complete.is_none() {
             return self.malformed(name.offset, "a function with a body names its arguments");
         }
-        let function = Function {
-            arguments: complete.unwrap_or_default(),
-            results,
-            body,
-            length,
-            offset: name.offset,
-        };
+        let function = Function { arguments: complete.unwrap_or_default(), results, body, length, offset: name.offset };
         match self.functions.insert(name.text, function) {
             None => Ok(name.text),
             Some(_) => self.malformed(name.offset, format!("{} is defined twice", name.text)),
@@ -186,10 +173,7 @@ impl<'a> Parser<'a> {
             let outputs = parser.block(trace, &mut scope)?;
             parser.expect(b'}')?;
             if outputs.iter().map(|&value| trace.ty(value)).ne(&function.results) {
-                return parser.malformed(
-                    function.offset,
-                    "what this function returns is not what its header states",
-                );
+                return parser.malformed(function.offset, "what this function returns is not what its header states");
             }
             Ok(outputs)
         })

@@ -85,8 +85,7 @@ impl<'a> Parser<'a> {
     /// Runs a part of the grammar that may contain itself.
     pub(super) fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth >= MAX_DEPTH {
-            return self
-                .unsupported(self.lexer.peek().offset, format!("nesting deeper than {MAX_DEPTH}"));
+            return self.unsupported(self.lexer.peek().offset, format!("nesting deeper than {MAX_DEPTH}"));
         }
         self.depth += 1;
         let result = parse(self);
@@ -159,8 +158,7 @@ impl<'a> Parser<'a> {
                 Lexeme::Punct(punct) if punct == open => depth += 1,
                 Lexeme::Punct(punct) if punct == close => depth -= 1,
                 Lexeme::End => {
-                    return self
-                        .malformed(start, format!("this `{}` is not closed", char::from(open)));
+                    return self.malformed(start, format!("this `{}` is not closed", char::from(open)));
                 }
                 Lexeme::Stray => return self.expected("a token", token),
                 Lexeme::Value
@@ -223,10 +221,7 @@ impl<'a> Parser<'a> {
         match token.lexeme {
             Lexeme::Word if token.text == "tensor" => {}
             Lexeme::Word | Lexeme::Type => {
-                return self.unsupported(
-                    token.offset,
-                    format!("{} is no type of the op table", token.text),
-                );
+                return self.unsupported(token.offset, format!("{} is no type of the op table", token.text));
             }
             Lexeme::Stray
             | Lexeme::Value
@@ -270,25 +265,17 @@ impl<'a> Parser<'a> {
         self.expect(b'>')?;
         let ty = TensorType { dtype, shape: Shape::new(extents) };
         if !printer::is_readable(&ty) {
-            return self.unsupported(
-                token.offset,
-                format!("ranks above {} are not read", printer::MAX_RANK),
-            );
+            return self.unsupported(token.offset, format!("ranks above {} are not read", printer::MAX_RANK));
         }
         if !infer::addressable(&ty) {
-            return self
-                .malformed(token.offset, format!("{ty} takes more than {} bytes", isize::MAX));
+            return self.malformed(token.offset, format!("{ty} takes more than {} bytes", isize::MAX));
         }
         Ok(ty)
     }
 
     /// One type, or several in parentheses.
     fn result_types(&mut self) -> Result<Vec<TensorType>> {
-        if self.at(b'(') {
-            self.list(b'(', b')', Self::tensor_type)
-        } else {
-            Ok(vec![self.tensor_type()?])
-        }
+        if self.at(b'(') { self.list(b'(', b')', Self::tensor_type) } else { Ok(vec![self.tensor_type()?]) }
     }
 
     /// `(types) -> types`.
@@ -349,18 +336,13 @@ impl<'a> Parser<'a> {
         stated: &[TensorType],
     ) -> Result<()> {
         if operands.len() != stated.len() {
-            let message = format!(
-                "{} operands, but {} operand types are stated",
-                operands.len(),
-                stated.len()
-            );
+            let message = format!("{} operands, but {} operand types are stated", operands.len(), stated.len());
             return self.malformed(offset, message);
         }
         for (i, (&operand, stated)) in operands.iter().zip(stated).enumerate() {
             let ty = trace.ty(operand);
             if ty != stated {
-                return self
-                    .malformed(offset, format!("operand {i} has type {ty}, stated is {stated}"));
+                return self.malformed(offset, format!("operand {i} has type {ty}, stated is {stated}"));
             }
         }
         Ok(())
@@ -400,19 +382,14 @@ impl<'a> Parser<'a> {
                     }
                     Ok(Origin::Named(place.into()))
                 }
-                Lexeme::Attribute => {
-                    Ok(parser.locations.get(token.text).cloned().unwrap_or(Origin::Unknown))
-                }
+                Lexeme::Attribute => Ok(parser.locations.get(token.text).cloned().unwrap_or(Origin::Unknown)),
                 Lexeme::Word if token.text == "unknown" => Ok(Origin::Unknown),
                 Lexeme::Word if token.text == "fused" => {
                     if parser.at(b'<') {
                         parser.skip_group(b'<', b'>')?;
                     }
                     let parts = parser.list(b'[', b']', Self::location)?;
-                    Ok(parts
-                        .into_iter()
-                        .find(|part| *part != Origin::Unknown)
-                        .unwrap_or(Origin::Unknown))
+                    Ok(parts.into_iter().find(|part| *part != Origin::Unknown).unwrap_or(Origin::Unknown))
                 }
                 Lexeme::Word if token.text == "callsite" => {
                     parser.expect(b'(')?;

@@ -93,11 +93,9 @@ impl<'a> Parser<'a> {
             self.expect(b',')?;
             self.named_integer("dim", "dimension", &mut dictionary)?;
         } else if op == Opcode::Pad {
-            for (word, name) in [
-                ("low", "edge_padding_low"),
-                ("high", "edge_padding_high"),
-                ("interior", "interior_padding"),
-            ] {
+            for (word, name) in
+                [("low", "edge_padding_low"), ("high", "edge_padding_high"), ("interior", "interior_padding")]
+            {
                 self.expect(b',')?;
                 self.named_integers(word, name, &mut dictionary)?;
             }
@@ -185,8 +183,7 @@ impl<'a> Parser<'a> {
         self.expect_word("across")?;
         let mut dictionary = Dictionary::default();
         self.named_integers("dimensions", "dimensions", &mut dictionary)?;
-        let mut statement =
-            self.finish(operands, dictionary, |parser, _| parser.functional_type())?;
+        let mut statement = self.finish(operands, dictionary, |parser, _| parser.functional_type())?;
         let region = match body {
             Some(op) => self.applied_region(op, &statement)?,
             None => self.reducer()?,
@@ -213,9 +210,7 @@ impl<'a> Parser<'a> {
         };
         match Opcode::from_name(&name) {
             Some(op) if op.class() == OpClass::Binary => Ok(op),
-            Some(_) | None => {
-                self.unsupported(token.offset, format!("{name} is no body of a reduce"))
-            }
+            Some(_) | None => self.unsupported(token.offset, format!("{name} is no body of a reduce")),
         }
     }
 
@@ -262,12 +257,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `word = [1, 2]`.
-    fn named_integers(
-        &mut self,
-        word: &str,
-        name: &str,
-        dictionary: &mut Dictionary,
-    ) -> Result<()> {
+    fn named_integers(&mut self, word: &str, name: &str, dictionary: &mut Dictionary) -> Result<()> {
         self.expect_word(word)?;
         self.expect(b'=')?;
         let values = self.integers()?;

@@ -25,8 +25,7 @@ pub fn print(trace: &Trace) -> String {
 pub fn print_with(trace: &Trace, options: PrintOptions) -> String {
     let mut printer = Printer { out: String::new(), options, used: HashSet::new(), conflicts: 0 };
     printer.out.push_str("module {\n  func.func @main(");
-    let mut scope =
-        Scope { trace, names: vec![None; trace.values().len()], next_value: 0, next_argument: 0 };
+    let mut scope = Scope { trace, names: vec![None; trace.values().len()], next_value: 0, next_argument: 0 };
     printer.arguments(&mut scope, ", ");
     printer.out.push(')');
     match trace.outputs() {
@@ -64,17 +63,11 @@ struct Scope<'t> {
 impl Scope<'_> {
     /// A value's name. One that is not defined yet has none: printing serves reports on broken traces too.
     fn name(&self, value: ValueId) -> String {
-        self.names
-            .get(value.index())
-            .cloned()
-            .flatten()
-            .unwrap_or_else(|| format!("%undefined_{}", value.0))
+        self.names.get(value.index()).cloned().flatten().unwrap_or_else(|| format!("%undefined_{}", value.0))
     }
 
     fn ty(&self, value: ValueId) -> String {
-        self.trace
-            .value_at(value)
-            .map_or_else(|| String::from("!undefined"), |value| value.ty.to_string())
+        self.trace.value_at(value).map_or_else(|| String::from("!undefined"), |value| value.ty.to_string())
     }
 
     fn names(&self, values: &[ValueId]) -> String {
@@ -91,12 +84,7 @@ impl Printer {
         for (i, &input) in scope.trace.inputs().iter().enumerate() {
             let name = format!("%arg{}", scope.next_argument);
             scope.next_argument += 1;
-            let _ = write!(
-                self.out,
-                "{}{name}: {}",
-                if i > 0 { separator } else { "" },
-                scope.ty(input)
-            );
+            let _ = write!(self.out, "{}{name}: {}", if i > 0 { separator } else { "" }, scope.ty(input));
             if let Some(slot) = scope.names.get_mut(input.index()) {
                 *slot = Some(name);
             }
@@ -158,13 +146,11 @@ impl Printer {
         match &node.attrs {
             Attrs::None => {
                 let select = node.op == crate::ir::Opcode::Select;
-                let signature =
-                    if select { select_type(scope, node) } else { same_type(scope, node) };
+                let signature = if select { select_type(scope, node) } else { same_type(scope, node) };
                 let _ = write!(self.out, "{op} {} : {signature}", scope.names(operands));
             }
             Attrs::Convert(_) | Attrs::Reshape(_) => {
-                let _ =
-                    write!(self.out, "{op} {} : {}", scope.names(operands), same_type(scope, node));
+                let _ = write!(self.out, "{op} {} : {}", scope.names(operands), same_type(scope, node));
             }
             Attrs::Constant(literal) => {
                 let _ = write!(self.out, "{op} ");
@@ -174,10 +160,7 @@ impl Printer {
                 let _ = write!(self.out, "{op} dim = {dimension} : {ty}");
             }
             Attrs::Compare { direction, order } => {
-                let dtype = operands
-                    .first()
-                    .and_then(|&lhs| scope.trace.value_at(lhs))
-                    .map(|value| value.ty.dtype);
+                let dtype = operands.first().and_then(|&lhs| scope.trace.value_at(lhs)).map(|value| value.ty.dtype);
                 let _ = write!(
                     self.out,
                     "{op}  {}, {},  {} : {}",
@@ -230,11 +213,7 @@ impl Printer {
             Attrs::Dot(dims) => {
                 let _ = write!(self.out, "{op} {}", scope.names(operands));
                 if !dims.lhs_batching.is_empty() || !dims.rhs_batching.is_empty() {
-                    let _ = write!(
-                        self.out,
-                        ", batching_dims = {:?} x {:?}",
-                        dims.lhs_batching, dims.rhs_batching
-                    );
+                    let _ = write!(self.out, ", batching_dims = {:?} x {:?}", dims.lhs_batching, dims.rhs_batching);
                 }
                 let _ = write!(
                     self.out,
@@ -264,25 +243,15 @@ impl Printer {
     fn reduce(&mut self, scope: &Scope<'_>, node: &Node, dimensions: &[u32], indent: usize) {
         let op = node.op.name();
         let ([operand, init], [body]) = (&node.operands[..], &node.regions[..]) else {
-            let _ = write!(
-                self.out,
-                "\"{op}\"({}) : {}",
-                scope.names(&node.operands),
-                functional_type(scope, node)
-            );
+            let _ = write!(self.out, "\"{op}\"({}) : {}", scope.names(&node.operands), functional_type(scope, node));
             return;
         };
         let _ = write!(self.out, "{op}({} init: {})", scope.name(*operand), scope.name(*init));
-        let compact =
-            region::as_monoid(body).filter(|_| body.nodes()[0].operands[..] == *body.inputs());
+        let compact = region::as_monoid(body).filter(|_| body.nodes()[0].operands[..] == *body.inputs());
         if let Some(monoid) = compact {
             let _ = write!(self.out, " applies {}", region::monoid_op(monoid).name());
         }
-        let _ = write!(
-            self.out,
-            " across dimensions = {dimensions:?} : {}",
-            functional_type(scope, node)
-        );
+        let _ = write!(self.out, " across dimensions = {dimensions:?} : {}", functional_type(scope, node));
         if compact.is_none() {
             self.reducer(scope, body, indent);
         }
@@ -390,15 +359,8 @@ fn gather_properties(dims: &GatherDims) -> String {
     }
     let sorted = if dims.indices_are_sorted { ", indices_are_sorted = true" } else { "" };
     let sizes: Vec<String> = dims.slice_sizes.iter().map(i64::to_string).collect();
-    let sizes = if sizes.is_empty() {
-        String::from("array<i64>")
-    } else {
-        format!("array<i64: {}>", sizes.join(", "))
-    };
-    format!(
-        "dimension_numbers = #stablehlo.gather<{}>{sorted}, slice_sizes = {sizes}",
-        fields.join(", ")
-    )
+    let sizes = if sizes.is_empty() { String::from("array<i64>") } else { format!("array<i64: {}>", sizes.join(", ")) };
+    format!("dimension_numbers = #stablehlo.gather<{}>{sorted}, slice_sizes = {sizes}", fields.join(", "))
 }
 
 /// The rank above which text of a trace is not read back.

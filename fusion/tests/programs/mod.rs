@@ -12,9 +12,7 @@ use systole_fusion::reference::{HostTensor, interpret};
 use systole_kernels::machine::{Input, Machine};
 use systole_kernels::memory::Block;
 use systole_kernels::parallel::Inline;
-use systole_kernels::program::{
-    Access, DimMap, Extent, Instr, LaneOp, Placement, Program, ReduceAlong, Reg, Vary,
-};
+use systole_kernels::program::{Access, DimMap, Extent, Instr, LaneOp, Placement, Program, ReduceAlong, Reg, Vary};
 use systole_kernels::simd::Isa;
 use systole_kernels::{DType, Scalar, TensorType};
 
@@ -31,8 +29,7 @@ pub(crate) fn run(
     fuse: bool,
     runner: Runner,
 ) -> Vec<HostTensor> {
-    let keyed =
-        canonicalize(trace, &vec![donatable; inputs.len()]).expect("a plain trace has a key");
+    let keyed = canonicalize(trace, &vec![donatable; inputs.len()]).expect("a plain trace has a key");
     let plan = Plan::build(&keyed.key, &PlanConfig { fuse });
     let mut slots: Vec<Option<HostTensor>> = inputs.iter().cloned().map(Some).collect();
     slots.resize(plan.slot_count(), None);
@@ -40,21 +37,16 @@ pub(crate) fn run(
         let dead = match step {
             Step::Alias { from, to, dead, .. } => {
                 let value = slots[from.index()].clone().expect("an alias is of a live value");
-                slots[to.index()] =
-                    Some(HostTensor { ty: plan.ty(*to).resolve(&keyed.params), ..value });
+                slots[to.index()] = Some(HostTensor { ty: plan.ty(*to).resolve(&keyed.params), ..value });
                 dead
             }
             Step::Launch(launch) => {
                 let program = lower(&launch.group);
                 assert_eq!(program.name, launch.name);
                 let argument = |input: &SlotUse| {
-                    (
-                        slots[input.slot.index()].as_ref().expect("an argument is live"),
-                        input.last_use,
-                    )
+                    (slots[input.slot.index()].as_ref().expect("an argument is live"), input.last_use)
                 };
-                let arguments: Vec<(&HostTensor, bool)> =
-                    launch.inputs.iter().map(argument).collect();
+                let arguments: Vec<(&HostTensor, bool)> = launch.inputs.iter().map(argument).collect();
                 let params = launch.select_params(&keyed.params);
                 let scalars = launch.select_scalars(&keyed.scalars);
                 let results = runner(&program, &params, &scalars, &arguments);
@@ -73,19 +65,14 @@ pub(crate) fn run(
             assert!(slots[slot.index()].take().is_some(), "a value dies once");
         }
     }
-    plan.outputs()
-        .iter()
-        .map(|slot| slots[slot.index()].clone().expect("an output is live"))
-        .collect()
+    plan.outputs().iter().map(|slot| slots[slot.index()].clone().expect("an output is live")).collect()
 }
 
 /// One op by the reference interpreter.
 fn op(op: Opcode, operands: &[&HostTensor], attrs: Attrs, regions: &[Region]) -> HostTensor {
     let mut trace = Trace::new();
     let ids: Vec<_> = operands.iter().map(|operand| trace.input(operand.ty.clone())).collect();
-    let result = trace
-        .push(op, ids, attrs, regions.iter().cloned(), Origin::Unknown)
-        .expect("an instruction is typed");
+    let result = trace.push(op, ids, attrs, regions.iter().cloned(), Origin::Unknown).expect("an instruction is typed");
     trace.output(result);
     let inputs: Vec<_> = operands.iter().map(|&operand| operand.clone()).collect();
     interpret(&trace, &inputs).expect("an instruction is an op").remove(0)
@@ -109,32 +96,20 @@ pub(crate) fn on_machine(
     for &(input, output) in machine.in_place() {
         let (tensor, last_use) = inputs[usize::from(input)];
         let place = &mut taken[usize::from(output)];
-        let fits =
-            tensor.bytes.len() == outputs[usize::from(output)].len() && !tensor.bytes.is_empty();
+        let fits = tensor.bytes.len() == outputs[usize::from(output)].len() && !empty;
         if last_use && fits && !*place && reused[usize::from(input)].is_none() {
             *place = true;
             reused[usize::from(input)] = Some(output);
             outputs[usize::from(output)].bytes_mut().copy_from_slice(&tensor.bytes);
         }
     }
-    let blocks: Vec<Block> = inputs
-        .iter()
-        .map(|(input, _)| Block::from_bytes(&input.bytes).expect("the host has memory"))
-        .collect();
-    let arguments: Vec<Input<'_>> = blocks
-        .iter()
-        .zip(&reused)
-        .map(|(block, &output)| output.map_or(Input::Block(block), Input::Output))
-        .collect();
+    let blocks: Vec<Block> =
+        inputs.iter().map(|(input, _)| Block::from_bytes(&input.bytes).expect("the host has memory")).collect();
+    let arguments: Vec<Input<'_>> =
+        blocks.iter().zip(&reused).map(|(block, &output)| output.map_or(Input::Block(block), Input::Output)).collect();
     let mut places: Vec<&mut Block> = outputs.iter_mut().collect();
-    machine
-        .run(params, scalars, &arguments, &mut places, &Inline)
-        .expect("a planned launch fits its program");
-    types
-        .into_iter()
-        .zip(&outputs)
-        .map(|(ty, block)| HostTensor { ty, bytes: block.bytes().to_vec() })
-        .collect()
+    machine.run(params, scalars, &arguments, &mut places, &Inline).expect("a planned launch fits its program");
+    types.into_iter().zip(&outputs).map(|(ty, block)| HostTensor { ty, bytes: block.bytes().to_vec() }).collect()
 }
 
 /// A program, by definition. A register has the shape `[outer, rows, cols]`, with 1 where it does not vary.
@@ -147,9 +122,8 @@ pub(crate) fn by_definition(
     let inputs: Vec<&HostTensor> = inputs.iter().map(|&(input, _)| input).collect();
     assert_eq!(params.len(), usize::from(program.params));
     assert_eq!(scalars.len(), program.scalars.len());
-    let resolve = |extents: &[Extent]| -> Vec<usize> {
-        extents.iter().map(|extent| extent.resolve(params) as usize).collect()
-    };
+    let resolve =
+        |extents: &[Extent]| -> Vec<usize> { extents.iter().map(|extent| extent.resolve(params) as usize).collect() };
     let domain = [&program.domain.outer, &program.domain.rows, &program.domain.cols];
     let mut evaluation = Evaluation {
         program,
@@ -160,10 +134,8 @@ pub(crate) fn by_definition(
         contract: resolve(&program.contract),
         regs: vec![None; program.regs.len()],
     };
-    let types: Vec<TensorType> =
-        program.outputs().iter().map(|buffer| buffer.resolve(params)).collect();
-    let mut outputs: Vec<Vec<Option<Scalar>>> =
-        types.iter().map(|ty| vec![None; ty.shape.elements()]).collect();
+    let types: Vec<TensorType> = program.outputs().iter().map(|buffer| buffer.resolve(params)).collect();
+    let mut outputs: Vec<Vec<Option<Scalar>>> = types.iter().map(|ty| vec![None; ty.shape.elements()]).collect();
     for instr in &program.body {
         if let Instr::Store { src, access } = instr {
             let output = usize::from(access.buffer - program.inputs);
@@ -173,8 +145,7 @@ pub(crate) fn by_definition(
         }
     }
     let finish = |(ty, values): (TensorType, Vec<Option<Scalar>>)| {
-        let values: Vec<_> =
-            values.into_iter().map(|value| value.expect("every element is written")).collect();
+        let values: Vec<_> = values.into_iter().map(|value| value.expect("every element is written")).collect();
         tensor(ty, &values)
     };
     types.into_iter().zip(outputs).map(finish).collect()
@@ -182,10 +153,7 @@ pub(crate) fn by_definition(
 
 fn tensor(ty: TensorType, values: &[Scalar]) -> HostTensor {
     let size = ty.dtype.size();
-    HostTensor {
-        bytes: values.iter().flat_map(|value| value.to_le_bytes().into_iter().take(size)).collect(),
-        ty,
-    }
+    HostTensor { bytes: values.iter().flat_map(|value| value.to_le_bytes().into_iter().take(size)).collect(), ty }
 }
 
 fn element(tensor: &HostTensor, at: usize) -> Scalar {
@@ -199,8 +167,7 @@ fn element(tensor: &HostTensor, at: usize) -> Scalar {
 fn flat(shape: &[usize], coordinates: &[i64]) -> Option<usize> {
     assert_eq!(shape.len(), coordinates.len());
     shape.iter().zip(coordinates).try_fold(0, |at, (&extent, &coordinate)| {
-        let coordinate =
-            usize::try_from(coordinate).ok().filter(|&coordinate| coordinate < extent)?;
+        let coordinate = usize::try_from(coordinate).ok().filter(|&coordinate| coordinate < extent)?;
         Some(at * extent + coordinate)
     })
 }
@@ -276,15 +243,10 @@ impl Evaluation<'_> {
         let mut values = Vec::new();
         for at in 0..to.iter().product() {
             let index = indices(&to, at);
-            let from: Vec<i64> = index
-                .iter()
-                .zip(value.ty.shape.iter())
-                .map(|(&i, &extent)| if extent == 1 { 0 } else { i })
-                .collect();
-            values.push(element(
-                value,
-                flat(&value.ty.shape, &from).expect("a register varies no more than its users"),
-            ));
+            let from: Vec<i64> =
+                index.iter().zip(value.ty.shape.iter()).map(|(&i, &extent)| if extent == 1 { 0 } else { i }).collect();
+            values
+                .push(element(value, flat(&value.ty.shape, &from).expect("a register varies no more than its users")));
         }
         tensor(TensorType::new(value.ty.dtype, to), &values)
     }
@@ -299,11 +261,7 @@ impl Evaluation<'_> {
 
     fn read(&self, access: &Access, point: &[i64]) -> Scalar {
         let buffer = self.input(access.buffer);
-        element(
-            buffer,
-            flat(&buffer.ty.shape, &self.coordinates(&access.dims, point))
-                .expect("a load in bounds"),
-        )
+        element(buffer, flat(&buffer.ty.shape, &self.coordinates(&access.dims, point)).expect("a load in bounds"))
     }
 
     fn define(&mut self, instr: &Instr) {
@@ -320,10 +278,8 @@ impl Evaluation<'_> {
                     let mut at = self.coordinates(&access.dims, point);
                     for component in indices {
                         let dim = usize::from(component.dim);
-                        let most =
-                            buffer.ty.shape[dim] as i64 - component.slice.resolve(self.params);
-                        at[dim] +=
-                            (self.read(&component.index, point).to_f64() as i64).min(most).max(0);
+                        let most = buffer.ty.shape[dim] as i64 - component.slice.resolve(self.params);
+                        at[dim] += (self.read(&component.index, point).to_f64() as i64).min(most).max(0);
                     }
                     element(buffer, flat(&buffer.ty.shape, &at).expect("a gather in bounds"))
                 });
@@ -342,8 +298,7 @@ impl Evaluation<'_> {
                     .iter()
                     .enumerate()
                     .map(|(n, point)| {
-                        let at: Option<Vec<i64>> =
-                            placement.iter().map(|p| place(p, point)).collect();
+                        let at: Option<Vec<i64>> = placement.iter().map(|p| place(p, point)).collect();
                         let at = at.and_then(|at| flat(&over.ty.shape, &at));
                         at.map_or_else(|| element(&below, n), |at| element(over, at))
                     })
@@ -356,13 +311,11 @@ impl Evaluation<'_> {
                 (dst, self.fill(value.dtype(), ty(dst).vary, |_| value))
             }
             Instr::Iota { dst, axis } => {
-                let index =
-                    self.fill(DType::I64, ty(dst).vary, |point| point[usize::from(*axis)].into());
+                let index = self.fill(DType::I64, ty(dst).vary, |point| point[usize::from(*axis)].into());
                 (dst, op(Opcode::Convert, &[&index], Attrs::Convert(ty(dst).dtype), &[]))
             }
             Instr::Lane { op: lane, dst, args } => {
-                let args: Vec<HostTensor> =
-                    args.iter().map(|&arg| self.spread(self.get(arg), ty(dst).vary)).collect();
+                let args: Vec<HostTensor> = args.iter().map(|&arg| self.spread(self.get(arg), ty(dst).vary)).collect();
                 (dst, lane_op(*lane, ty(dst).dtype, &args.iter().collect::<Vec<_>>()))
             }
             Instr::Reduce { monoid, dst, src, init } => {
@@ -385,28 +338,18 @@ impl Evaluation<'_> {
                         bytes: src.bytes[o * rows..(o + 1) * rows].to_vec(),
                     };
                     let init = tensor(TensorType::scalar(src.ty.dtype), &[element(init, o)]);
-                    op(Opcode::Reduce, &[&slab, &init], attrs.clone(), std::slice::from_ref(&body))
-                        .bytes
+                    op(Opcode::Reduce, &[&slab, &init], attrs.clone(), std::slice::from_ref(&body)).bytes
                 });
-                let value = HostTensor {
-                    bytes: bytes.collect(),
-                    ty: TensorType::new(src.ty.dtype, self.shape(ty(dst).vary)),
-                };
-                assert_eq!(
-                    value.bytes.len(),
-                    value.ty.byte_len(),
-                    "a reduction leaves what it does not reduce"
-                );
+                let value =
+                    HostTensor { bytes: bytes.collect(), ty: TensorType::new(src.ty.dtype, self.shape(ty(dst).vary)) };
+                assert_eq!(value.bytes.len(), value.ty.byte_len(), "a reduction leaves what it does not reduce");
                 (dst, value)
             }
             Instr::Dot { dst, lhs, rhs } => (dst, self.dot(lhs, rhs)),
         };
         assert_eq!(value.ty.dtype, ty(dst).dtype);
         assert_eq!(value.ty.shape[..], self.shape(ty(dst).vary));
-        assert!(
-            self.regs[usize::from(dst.0)].replace(value).is_none(),
-            "a register is defined once"
-        );
+        assert!(self.regs[usize::from(dst.0)].replace(value).is_none(), "a register is defined once");
     }
 
     /// The dot of `[outer, rows, contracted]` and `[outer, contracted, cols]`.
@@ -422,10 +365,7 @@ impl Evaluation<'_> {
                 }
             }
             let [outer, rows, cols] = self.shape(vary);
-            tensor(
-                TensorType::new(self.input(access.buffer).ty.dtype, [outer, rows * cols, depth]),
-                &values,
-            )
+            tensor(TensorType::new(self.input(access.buffer).ty.dtype, [outer, rows * cols, depth]), &values)
         };
         let dims = DotDims {
             lhs_batching: [0].into_iter().collect(),
@@ -433,40 +373,24 @@ impl Evaluation<'_> {
             lhs_contracting: [2].into_iter().collect(),
             rhs_contracting: [2].into_iter().collect(),
         };
-        op(
-            Opcode::DotGeneral,
-            &[&side(lhs, Vary::ROWS), &side(rhs, Vary::COLS)],
-            Attrs::Dot(Box::new(dims)),
-            &[],
-        )
+        op(Opcode::DotGeneral, &[&side(lhs, Vary::ROWS), &side(rhs, Vary::COLS)], Attrs::Dot(Box::new(dims)), &[])
     }
 
     fn store(&self, src: Reg, access: &Access, ty: &TensorType, output: &mut [Option<Scalar>]) {
         let first = [self.axes[0].len(), self.axes[0].len() + self.axes[1].len()];
         let moves = |range: std::ops::Range<usize>| {
-            access
-                .dims
-                .iter()
-                .filter_map(|dim| dim.axis)
-                .any(|axis| range.contains(&usize::from(axis)))
+            access.dims.iter().filter_map(|dim| dim.axis).any(|axis| range.contains(&usize::from(axis)))
         };
         let declared = self.program.regs[usize::from(src.0)].vary;
         let vary = Vary { rows: moves(first[0]..first[1]), cols: moves(first[1]..usize::MAX) };
         // Along axes of one index nothing varies, whatever is declared.
         let [_, rows, cols] = self.shape(Vary::BOTH);
-        let vary = Vary {
-            rows: vary.rows || (declared.rows && rows == 1),
-            cols: vary.cols || (declared.cols && cols == 1),
-        };
-        assert_eq!(
-            vary.join(declared),
-            vary,
-            "a store moves along all that its value varies along"
-        );
+        let vary =
+            Vary { rows: vary.rows || (declared.rows && rows == 1), cols: vary.cols || (declared.cols && cols == 1) };
+        assert_eq!(vary.join(declared), vary, "a store moves along all that its value varies along");
         let value = self.spread(self.get(src), vary);
         for (n, point) in self.points(vary).iter().enumerate() {
-            let at =
-                flat(&ty.shape, &self.coordinates(&access.dims, point)).expect("a store in bounds");
+            let at = flat(&ty.shape, &self.coordinates(&access.dims, point)).expect("a store in bounds");
             assert!(output[at].replace(element(&value, n)).is_none(), "an element is written once");
         }
     }
@@ -476,9 +400,7 @@ fn lane_op(lane: LaneOp, dtype: DType, args: &[&HostTensor]) -> HostTensor {
     let plain = |opcode: Opcode| op(opcode, args, Attrs::None, &[]);
     match lane {
         LaneOp::Convert => op(Opcode::Convert, args, Attrs::Convert(dtype), &[]),
-        LaneOp::Compare(direction, order) => {
-            op(Opcode::Compare, args, Attrs::Compare { direction, order }, &[])
-        }
+        LaneOp::Compare(direction, order) => op(Opcode::Compare, args, Attrs::Compare { direction, order }, &[]),
         LaneOp::Abs
         | LaneOp::Negate
         | LaneOp::Sign

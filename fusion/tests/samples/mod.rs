@@ -3,8 +3,7 @@
 
 use systole_fusion::ir::region::{MONOIDS, monoid_op, monoid_region};
 use systole_fusion::ir::{
-    Attrs, DotDims, GatherDims, Literal, OpClass, Opcode, Origin, PadAmounts, Region, SliceLimits,
-    Trace,
+    Attrs, DotDims, GatherDims, Literal, OpClass, Opcode, Origin, PadAmounts, Region, SliceLimits, Trace,
 };
 use systole_kernels::program::{Comparison, Order};
 use systole_kernels::{DType, Scalar, Shape, TensorType};
@@ -14,12 +13,7 @@ pub(crate) fn ty(dtype: DType, extents: &[usize]) -> TensorType {
 }
 
 /// A trace whose inputs are the operands of one op, whose result is its output.
-pub(crate) fn single(
-    op: Opcode,
-    operands: &[TensorType],
-    attrs: Attrs,
-    regions: &[Region],
-) -> Trace {
+pub(crate) fn single(op: Opcode, operands: &[TensorType], attrs: Attrs, regions: &[Region]) -> Trace {
     let mut trace = Trace::new();
     let inputs: Vec<_> = operands.iter().map(|ty| trace.input(ty.clone())).collect();
     let value = trace
@@ -47,26 +41,13 @@ fn of_dtype(op: Opcode, dtype: DType) -> Vec<Trace> {
         OpClass::Unary => one(&[matrix], Attrs::None),
         OpClass::Binary => one(&[matrix.clone(), matrix], Attrs::None),
         OpClass::Compare => {
-            let orders: &[Order] =
-                if dtype.is_float() { &[Order::Partial, Order::Total] } else { &[Order::Partial] };
-            let directions = [
-                Comparison::Eq,
-                Comparison::Ne,
-                Comparison::Ge,
-                Comparison::Gt,
-                Comparison::Le,
-                Comparison::Lt,
-            ];
-            let forms =
-                orders.iter().flat_map(|&order| directions.map(|direction| (direction, order)));
+            let orders: &[Order] = if dtype.is_float() { &[Order::Partial, Order::Total] } else { &[Order::Partial] };
+            let directions =
+                [Comparison::Eq, Comparison::Ne, Comparison::Ge, Comparison::Gt, Comparison::Le, Comparison::Lt];
+            let forms = orders.iter().flat_map(|&order| directions.map(|direction| (direction, order)));
             forms
                 .map(|(direction, order)| {
-                    single(
-                        op,
-                        &[matrix.clone(), matrix.clone()],
-                        Attrs::Compare { direction, order },
-                        &[],
-                    )
+                    single(op, &[matrix.clone(), matrix.clone()], Attrs::Compare { direction, order }, &[])
                 })
                 .collect()
         }
@@ -76,14 +57,11 @@ fn of_dtype(op: Opcode, dtype: DType) -> Vec<Trace> {
             .collect(),
         OpClass::Select => [(&scalar, &scalar), (&matrix, &scalar), (&matrix, &matrix)]
             .into_iter()
-            .map(|(min, max)| {
-                single(op, &[min.clone(), matrix.clone(), max.clone()], Attrs::None, &[])
-            })
+            .map(|(min, max)| single(op, &[min.clone(), matrix.clone(), max.clone()], Attrs::None, &[]))
             .collect(),
-        OpClass::Convert => DType::ALL
-            .into_iter()
-            .flat_map(|to| one(std::slice::from_ref(&matrix), Attrs::Convert(to)))
-            .collect(),
+        OpClass::Convert => {
+            DType::ALL.into_iter().flat_map(|to| one(std::slice::from_ref(&matrix), Attrs::Convert(to))).collect()
+        }
         OpClass::Movement => movements(op, dtype),
         OpClass::Reduce => MONOIDS
             .into_iter()
@@ -120,9 +98,7 @@ fn of_dtype(op: Opcode, dtype: DType) -> Vec<Trace> {
             (vec![2], vec![3], DotDims::default()),
         ]
         .into_iter()
-        .map(|(lhs, rhs, dims)| {
-            single(op, &[ty(dtype, &lhs), ty(dtype, &rhs)], Attrs::Dot(Box::new(dims)), &[])
-        })
+        .map(|(lhs, rhs, dims)| single(op, &[ty(dtype, &lhs), ty(dtype, &rhs)], Attrs::Dot(Box::new(dims)), &[]))
         .collect(),
         OpClass::Gather => gathers(dtype),
     }
@@ -136,14 +112,11 @@ fn constants(dtype: DType) -> Vec<Trace> {
     ];
     for extents in [&[2, 3][..], &[3, 1, 2], &[7, 23]] {
         let ty = ty(dtype, extents);
-        let bytes = (0..ty.byte_len())
-            .map(|i| if dtype == DType::Bool { (i % 3 == 0).into() } else { (i * 97 % 251) as u8 });
+        let bytes =
+            (0..ty.byte_len()).map(|i| if dtype == DType::Bool { (i % 3 == 0).into() } else { (i * 97 % 251) as u8 });
         literals.push(Literal::Dense(ty.clone(), bytes.collect()));
     }
-    literals
-        .into_iter()
-        .map(|literal| single(Opcode::Constant, &[], Attrs::Constant(literal), &[]))
-        .collect()
+    literals.into_iter().map(|literal| single(Opcode::Constant, &[], Attrs::Constant(literal), &[])).collect()
 }
 
 fn movements(op: Opcode, dtype: DType) -> Vec<Trace> {
@@ -167,12 +140,7 @@ fn movements(op: Opcode, dtype: DType) -> Vec<Trace> {
     }
     if op == Opcode::Concatenate {
         return vec![
-            single(
-                op,
-                &[matrix.clone(), ty(dtype, &[2, 1]), ty(dtype, &[2, 0])],
-                Attrs::Concatenate(1),
-                &[],
-            ),
+            single(op, &[matrix.clone(), ty(dtype, &[2, 1]), ty(dtype, &[2, 0])], Attrs::Concatenate(1), &[]),
             single(op, &[matrix], Attrs::Concatenate(0), &[]),
         ];
     }
@@ -185,20 +153,14 @@ fn movements(op: Opcode, dtype: DType) -> Vec<Trace> {
         return vec![single(op, &[matrix, scalar], Attrs::Pad(Box::new(amounts)), &[])];
     }
     assert_eq!(op, Opcode::BroadcastInDim, "a movement op without a sample");
-    [
-        (scalar, vec![4], vec![]),
-        (ty(dtype, &[1, 3]), vec![3, 2], vec![1, 0]),
-        (matrix, vec![4, 2, 3], vec![1, 2]),
-    ]
-    .into_iter()
-    .map(|(operand, shape, dimensions)| {
-        let attrs = Attrs::BroadcastInDim {
-            shape: Shape::from(shape),
-            dimensions: dimensions.into_iter().collect(),
-        };
-        single(op, &[operand], attrs, &[])
-    })
-    .collect()
+    [(scalar, vec![4], vec![]), (ty(dtype, &[1, 3]), vec![3, 2], vec![1, 0]), (matrix, vec![4, 2, 3], vec![1, 2])]
+        .into_iter()
+        .map(|(operand, shape, dimensions)| {
+            let attrs =
+                Attrs::BroadcastInDim { shape: Shape::from(shape), dimensions: dimensions.into_iter().collect() };
+            single(op, &[operand], attrs, &[])
+        })
+        .collect()
 }
 
 fn gathers(dtype: DType) -> Vec<Trace> {
@@ -223,8 +185,5 @@ fn gathers(dtype: DType) -> Vec<Trace> {
     let gather = |operand: &[usize], indices: TensorType, dims: GatherDims| {
         single(Opcode::Gather, &[ty(dtype, operand), indices], Attrs::Gather(Box::new(dims)), &[])
     };
-    vec![
-        gather(&[5, 3], ty(DType::I32, &[4, 1]), take),
-        gather(&[2, 3, 4, 2], ty(DType::I64, &[2, 2, 3, 2]), batched),
-    ]
+    vec![gather(&[5, 3], ty(DType::I32, &[4, 1]), take), gather(&[2, 3, 4, 2], ty(DType::I64, &[2, 2, 3, 2]), batched)]
 }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test target needs a part of it")]
 
+pub(crate) mod digits;
 pub(crate) mod random;
 
 use systole_fusion::ir::region::monoid_region;
@@ -64,11 +65,7 @@ impl Builder {
 
     pub(crate) fn broadcast(&mut self, value: ValueId, shape: &[usize], dims: &[u32]) -> ValueId {
         let dimensions = dims.iter().copied().collect();
-        self.push(
-            Opcode::BroadcastInDim,
-            &[value],
-            Attrs::BroadcastInDim { shape: Shape::from(shape), dimensions },
-        )
+        self.push(Opcode::BroadcastInDim, &[value], Attrs::BroadcastInDim { shape: Shape::from(shape), dimensions })
     }
 
     /// A number in the shape of another value.
@@ -83,20 +80,10 @@ impl Builder {
     }
 
     pub(crate) fn transpose(&mut self, value: ValueId, permutation: &[u32]) -> ValueId {
-        self.push(
-            Opcode::Transpose,
-            &[value],
-            Attrs::Transpose(permutation.iter().copied().collect()),
-        )
+        self.push(Opcode::Transpose, &[value], Attrs::Transpose(permutation.iter().copied().collect()))
     }
 
-    pub(crate) fn slice(
-        &mut self,
-        value: ValueId,
-        start: &[i64],
-        limit: &[i64],
-        stride: &[i64],
-    ) -> ValueId {
+    pub(crate) fn slice(&mut self, value: ValueId, start: &[i64], limit: &[i64], stride: &[i64]) -> ValueId {
         let list = |list: &[i64]| list.iter().copied().collect();
         let limits = SliceLimits { start: list(start), limit: list(limit), stride: list(stride) };
         self.push(Opcode::Slice, &[value], Attrs::Slice(Box::new(limits)))
@@ -127,18 +114,11 @@ impl Builder {
         self.push(Opcode::Convert, &[value], Attrs::Convert(dtype))
     }
 
-    pub(crate) fn reduce_from(
-        &mut self,
-        monoid: Monoid,
-        value: ValueId,
-        init: ValueId,
-        dims: &[u32],
-    ) -> ValueId {
+    pub(crate) fn reduce_from(&mut self, monoid: Monoid, value: ValueId, init: ValueId, dims: &[u32]) -> ValueId {
         let dtype = self.trace.ty(value).dtype;
         let attrs = Attrs::Reduce(dims.iter().copied().collect());
         let region = monoid_region(monoid, dtype);
-        let pushed =
-            self.trace.push(Opcode::Reduce, [value, init], attrs, [region], self.origin.clone());
+        let pushed = self.trace.push(Opcode::Reduce, [value, init], attrs, [region], self.origin.clone());
         pushed.unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -178,10 +158,7 @@ impl Builder {
         let shape = self.shape(operand);
         let batch = self.shape(indices).len() as u32;
         let rank = shape.len() as u32;
-        let sizes = shape
-            .iter()
-            .enumerate()
-            .map(|(dim, &extent)| if dim as u32 == axis { 1 } else { extent as i64 });
+        let sizes = shape.iter().enumerate().map(|(dim, &extent)| if dim as u32 == axis { 1 } else { extent as i64 });
         // Offsets before the axis come first, then the indices, then the other offsets.
         let dims = GatherDims {
             offset_dims: (0..axis).chain((axis + 1..rank).map(|dim| dim - 1 + batch)).collect(),

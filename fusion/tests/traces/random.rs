@@ -37,8 +37,7 @@ impl Random {
 /// A trace of about `nodes` interesting nodes.
 pub(crate) fn trace(seed: u64, nodes: usize) -> Trace {
     let mut generator = Generator { random: Random(seed), b: Builder::new(), pool: Vec::new() };
-    let extents: Vec<usize> =
-        (0..3).map(|_| generator.random.pick(&[0, 1, 2, 3, 3, 4, 4, 5, 9])).collect();
+    let extents: Vec<usize> = (0..3).map(|_| generator.random.pick(&[0, 1, 2, 3, 3, 4, 4, 5, 9])).collect();
     for _ in 0..2 + generator.random.below(3) {
         let rank = generator.random.pick(&[0, 1, 1, 2, 2, 2, 3]);
         let shape: Vec<usize> = (0..rank).map(|_| generator.random.pick(&extents)).collect();
@@ -63,27 +62,16 @@ pub(crate) fn inputs(seed: u64, trace: &Trace) -> Vec<HostTensor> {
 }
 
 fn tensor(random: &mut Random, ty: &TensorType) -> HostTensor {
-    let specials = [
-        f32::NAN,
-        f32::INFINITY,
-        f32::NEG_INFINITY,
-        -0.0,
-        0.0,
-        1e-40,
-        f32::MAX,
-        f32::from_bits(0xffc1_2345),
-    ];
+    let specials =
+        [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 0.0, 1e-40, f32::MAX, f32::from_bits(0xffc1_2345)];
     let element = |random: &mut Random| match ty.dtype {
         DType::F32 if random.chance(3) => random.pick(&specials).into(),
         DType::F32 => Scalar::from((random.below(4001) as f32 - 2000.0) / 700.0),
-        DType::I32 | DType::U32 | DType::I64 => {
-            Scalar::from_f64(ty.dtype, random.below(9) as f64 - 3.0)
-        }
+        DType::I32 | DType::U32 | DType::I64 => Scalar::from_f64(ty.dtype, random.below(9) as f64 - 3.0),
         DType::Bool => random.chance(50).into(),
     };
     let size = ty.dtype.size();
-    let elements =
-        (0..ty.shape.elements()).flat_map(|_| element(random).to_le_bytes().into_iter().take(size));
+    let elements = (0..ty.shape.elements()).flat_map(|_| element(random).to_le_bytes().into_iter().take(size));
     HostTensor { bytes: elements.collect(), ty: ty.clone() }
 }
 
@@ -217,11 +205,7 @@ impl Generator {
     fn choice(&mut self) -> Option<ValueId> {
         let value = self.any();
         let (first, second) = (self.partner(value), self.partner(value));
-        let pred = self.b.compare(
-            self.random.pick(&[Comparison::Lt, Comparison::Ge, Comparison::Ne]),
-            value,
-            first,
-        );
+        let pred = self.b.compare(self.random.pick(&[Comparison::Lt, Comparison::Ge, Comparison::Ne]), value, first);
         if self.random.chance(30) {
             return Some(pred);
         }
@@ -238,8 +222,7 @@ impl Generator {
 
     fn reduce(&mut self, value: ValueId, dims: &[u32]) -> ValueId {
         let dtype = self.dtype(value);
-        let monoid =
-            self.random.pick(&[Monoid::Add, Monoid::Maximum, Monoid::Minimum, Monoid::Multiply]);
+        let monoid = self.random.pick(&[Monoid::Add, Monoid::Maximum, Monoid::Minimum, Monoid::Multiply]);
         let init = Scalar::from_f64(dtype, self.random.below(3) as f64);
         let init = self.b.number(init);
         self.b.reduce_from(monoid, value, init, dims)
@@ -258,11 +241,7 @@ impl Generator {
 
     fn kept_shape(&self, value: ValueId, dims: &[u32]) -> Vec<usize> {
         let shape = self.b.shape(value);
-        shape
-            .iter()
-            .zip(0..)
-            .map(|(&extent, dim)| if dims.contains(&dim) { 1 } else { extent })
-            .collect()
+        shape.iter().zip(0..).map(|(&extent, dim)| if dims.contains(&dim) { 1 } else { extent }).collect()
     }
 
     /// What softmax and layer norm look like: a reduction, and its operand against it.
@@ -280,8 +259,7 @@ impl Generator {
                 let all: Vec<u32> = (0..shape.len() as u32).collect();
                 self.b.broadcast(kept, &shape, &all)
             } else {
-                let others: Vec<u32> =
-                    (0..shape.len() as u32).filter(|dim| !dims.contains(dim)).collect();
+                let others: Vec<u32> = (0..shape.len() as u32).filter(|dim| !dims.contains(dim)).collect();
                 self.b.broadcast(reduced, &shape, &others)
             };
             let op = self.random.pick(&[Opcode::Subtract, Opcode::Divide]);
@@ -291,15 +269,13 @@ impl Generator {
     }
 
     fn dot(&mut self) -> Option<ValueId> {
-        let lhs = self.some(|generator, value| {
-            !generator.b.shape(value).is_empty() && generator.dtype(value) != DType::Bool
-        })?;
+        let lhs = self
+            .some(|generator, value| !generator.b.shape(value).is_empty() && generator.dtype(value) != DType::Bool)?;
         let (shape, dtype) = (self.b.shape(lhs), self.dtype(lhs));
         let at = self.random.below(shape.len());
         let extent = shape[at];
-        let rhs = self.some(|generator, value| {
-            generator.dtype(value) == dtype && generator.b.shape(value).contains(&extent)
-        })?;
+        let rhs = self
+            .some(|generator, value| generator.dtype(value) == dtype && generator.b.shape(value).contains(&extent))?;
         let other = self.b.shape(rhs);
         let matching: Vec<usize> = (0..other.len()).filter(|&dim| other[dim] == extent).collect();
         let with = self.random.pick(&matching);
@@ -327,24 +303,22 @@ impl Generator {
         let indices = self.some(|generator, value| generator.dtype(value).is_integer())?;
         let axis = self.random.below(self.b.shape(operand).len()) as u32;
         let size = self.b.shape(operand).iter().chain(&self.b.shape(indices)).product::<usize>();
-        (size <= MOST_ELEMENTS && self.b.shape(indices).len() < 3)
-            .then(|| self.b.take(operand, indices, axis))
+        (size <= MOST_ELEMENTS && self.b.shape(indices).len() < 3).then(|| self.b.take(operand, indices, axis))
     }
 
     fn pad(&mut self) -> Option<ValueId> {
         let value = self.any();
         let dtype = self.dtype(value);
-        let number = match self.some(|generator, value| {
-            generator.dtype(value) == dtype && generator.b.shape(value).is_empty()
-        }) {
+        let number = match self
+            .some(|generator, value| generator.dtype(value) == dtype && generator.b.shape(value).is_empty())
+        {
             Some(number) => number,
             None => self.b.number(Scalar::from_f64(dtype, 2.0)),
         };
         let mut amounts = [Vec::new(), Vec::new(), Vec::new()];
         for extent in self.b.shape(value) {
             let interior = if self.random.chance(25) { 1 + self.random.below(2) as i64 } else { 0 };
-            let spread =
-                if extent == 0 { 0 } else { extent as i64 + (extent as i64 - 1) * interior };
+            let spread = if extent == 0 { 0 } else { extent as i64 + (extent as i64 - 1) * interior };
             let low = self.random.below(4) as i64 - 1;
             let high = (self.random.below(4) as i64 - 1).max(-(spread + low));
             let low = low.max(-(spread + high));
@@ -399,13 +373,11 @@ impl Generator {
                 let mut wide = shape.clone();
                 let at = self.random.below(shape.len() + 1);
                 wide.insert(at, self.random.pick(&[1, 2, 3]));
-                let dims: Vec<u32> =
-                    (0..=shape.len() as u32).filter(|&dim| dim != at as u32).collect();
+                let dims: Vec<u32> = (0..=shape.len() as u32).filter(|&dim| dim != at as u32).collect();
                 self.b.broadcast(value, &wide, &dims)
             }
             3 => {
-                let mut proper: Vec<usize> =
-                    shape.iter().copied().filter(|&extent| extent != 1).collect();
+                let mut proper: Vec<usize> = shape.iter().copied().filter(|&extent| extent != 1).collect();
                 let at = self.random.below(proper.len() + 1);
                 proper.insert(at, 1);
                 self.b.reshape(value, &proper)

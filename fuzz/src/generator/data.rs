@@ -88,7 +88,12 @@ pub(super) fn scalar(random: &mut Random, dtype: DType) -> Scalar {
 }
 
 /// Start indices; the one at position `at` is meant for `0..=limit(at)`, and some lie outside where `strays` allows.
-pub(super) fn indices(random: &mut Random, ty: &TensorType, strays: bool, limit: impl Fn(usize) -> usize) -> HostTensor {
+pub(super) fn indices(
+    random: &mut Random,
+    ty: &TensorType,
+    strays: bool,
+    limit: impl Fn(usize) -> usize,
+) -> HostTensor {
     let mut bytes = Vec::with_capacity(ty.byte_len());
     for at in 0..ty.shape.elements() {
         let limit = limit(at) as i64;
@@ -134,7 +139,9 @@ fn element(random: &mut Random, dtype: DType, flavour: Flavour) -> Scalar {
         (DType::I32 | DType::U32 | DType::I64, Flavour::Special) => {
             Scalar::from_bits(dtype, *random.pick(&INTEGERS) as u64)
         }
-        (DType::I32 | DType::U32 | DType::I64, Flavour::Small) => Scalar::from_bits(dtype, random.between(-3, 5) as u64),
+        (DType::I32 | DType::U32 | DType::I64, Flavour::Small) => {
+            Scalar::from_bits(dtype, random.between(-3, 5) as u64)
+        }
         (DType::I32 | DType::U32 | DType::I64, _) => Scalar::from_bits(dtype, random.between(-1000, 1000) as u64),
     }
 }

@@ -56,7 +56,8 @@ fn with(b: &mut Builder, op: Opcode, lhs: Handle, rhs: Handle) -> Option<Handle>
 fn spread(b: &mut Builder, operand: Handle, body: Monoid, dim: usize) -> Option<Handle> {
     let dtype = b.dtype(operand);
     let init = b.constant(ops::identity(body, dtype), [])?;
-    let reduced = b.record(Opcode::Reduce, &[operand, init], Attrs::Reduce(Dims::from_slice(&[dim as u32])), Some(body))?;
+    let reduced =
+        b.record(Opcode::Reduce, &[operand, init], Attrs::Reduce(Dims::from_slice(&[dim as u32])), Some(body))?;
     let shape = b.shape(operand);
     let kept: Dims = (0..shape.rank() as u32).filter(|&d| d != dim as u32).collect();
     if b.random.chance(50) {
@@ -221,7 +222,8 @@ fn masked(b: &mut Builder) -> Option<Handle> {
     let x = floats(b, 2)?;
     let shape = b.shape(x);
     let index = |b: &mut Builder, dimension: usize| {
-        let attrs = Attrs::Iota { ty: TensorType { dtype: DType::I32, shape: shape.clone() }, dimension: dimension as u32 };
+        let attrs =
+            Attrs::Iota { ty: TensorType { dtype: DType::I32, shape: shape.clone() }, dimension: dimension as u32 };
         b.record(Opcode::Iota, &[], attrs, None)
     };
     let rows = index(b, shape.rank() - 2)?;

@@ -425,8 +425,7 @@ fn general_gather(b: &mut Builder, operand: Handle) -> Option<Handle> {
     b.random.shuffle(&mut batch);
     b.random.shuffle(&mut dims.start_index_map);
     let components = dims.start_index_map.len();
-    let vector_dim =
-        if components == 1 && b.random.chance(40) { batch.len() } else { b.random.below(batch.len() + 1) };
+    let vector_dim = if components == 1 && b.random.chance(40) { batch.len() } else { b.random.below(batch.len() + 1) };
     let absent = vector_dim == batch.len() && components == 1 && b.random.chance(50);
     let place = |dim: u32| {
         let at = batch.iter().position(|&(_, paired)| paired == Some(dim)).expect("a batching dimension is placed");
@@ -446,11 +445,8 @@ fn general_gather(b: &mut Builder, operand: Handle) -> Option<Handle> {
     places.sort_unstable();
     dims.offset_dims = places;
 
-    let limits: Vec<usize> = dims
-        .start_index_map
-        .iter()
-        .map(|&dim| shape[dim as usize] - dims.slice_sizes[dim as usize] as usize)
-        .collect();
+    let limits: Vec<usize> =
+        dims.start_index_map.iter().map(|&dim| shape[dim as usize] - dims.slice_sizes[dim as usize] as usize).collect();
     let inner: usize = extents.iter().skip(vector_dim + 1).product();
     let limits = if limits.is_empty() { vec![0] } else { limits };
     let ty = TensorType::new(index_dtype(b), extents);

@@ -145,12 +145,7 @@ fn run_once(
     Ok(coverage.count_cuts(reports.iter().filter(|report| ids.contains(&report.stream))))
 }
 
-fn compare_bits(
-    step: Option<usize>,
-    handle: Handle,
-    expectation: &Expectation,
-    found: &[u8],
-) -> Result<(), Problem> {
+fn compare_bits(step: Option<usize>, handle: Handle, expectation: &Expectation, found: &[u8]) -> Result<(), Problem> {
     let expected = expectation.value(handle);
     if found == expected.bytes {
         return Ok(());

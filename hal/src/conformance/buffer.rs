@@ -8,55 +8,20 @@ use crate::error::ErrorKind;
 use crate::sim::{Faults, Gate};
 
 pub(super) const CASES: &[Case] = &[
-    Case {
-        name: "buffer::round_trip",
-        clauses: &[Clause::H1],
-        needs: &[Tag::Values],
-        run: round_trip,
-    },
+    Case { name: "buffer::round_trip", clauses: &[Clause::H1], needs: &[Tag::Values], run: round_trip },
     Case { name: "buffer::zero_elements", clauses: &[Clause::H6], needs: &[], run: zero_elements },
-    Case {
-        name: "buffer::upload_copies",
-        clauses: &[Clause::H1],
-        needs: &[Tag::Values],
-        run: upload_copies,
-    },
-    Case {
-        name: "buffer::never_changes",
-        clauses: &[Clause::H1],
-        needs: &[Tag::Values],
-        run: never_changes,
-    },
-    Case {
-        name: "buffer::wrong_length",
-        clauses: &[Clause::H8, Clause::H10],
-        needs: &[],
-        run: wrong_length,
-    },
-    Case {
-        name: "buffer::of_another_device",
-        clauses: &[Clause::H8, Clause::H10],
-        needs: &[],
-        run: of_another_device,
-    },
+    Case { name: "buffer::upload_copies", clauses: &[Clause::H1], needs: &[Tag::Values], run: upload_copies },
+    Case { name: "buffer::never_changes", clauses: &[Clause::H1], needs: &[Tag::Values], run: never_changes },
+    Case { name: "buffer::wrong_length", clauses: &[Clause::H8, Clause::H10], needs: &[], run: wrong_length },
+    Case { name: "buffer::of_another_device", clauses: &[Clause::H8, Clause::H10], needs: &[], run: of_another_device },
     Case {
         name: "buffer::dropped_while_pending",
         clauses: &[Clause::H9],
         needs: &[Tag::Faults],
         run: dropped_while_pending,
     },
-    Case {
-        name: "buffer::dropped_elsewhere",
-        clauses: &[Clause::H9],
-        needs: &[],
-        run: dropped_elsewhere,
-    },
-    Case {
-        name: "buffer::outlives_its_device",
-        clauses: &[Clause::H9],
-        needs: &[],
-        run: outlives_its_device,
-    },
+    Case { name: "buffer::dropped_elsewhere", clauses: &[Clause::H9], needs: &[], run: dropped_elsewhere },
+    Case { name: "buffer::outlives_its_device", clauses: &[Clause::H9], needs: &[], run: outlives_its_device },
 ];
 
 /// H1: what goes up comes down, for every dtype and awkward sizes.
@@ -119,11 +84,7 @@ fn wrong_length(bench: &Bench) -> Checked {
     }
     let buffer = device.upload(&ty, &[0; 24])?;
     for len in [0, 8, 23, 25] {
-        ensure_kind(
-            "download",
-            device.download(&buffer, &mut vec![0; len]),
-            ErrorKind::InvalidProgram,
-        )?;
+        ensure_kind("download", device.download(&buffer, &mut vec![0; len]), ErrorKind::InvalidProgram)?;
     }
     Ok(device.download(&buffer, &mut [0; 24])?)
 }
@@ -135,11 +96,7 @@ fn of_another_device(bench: &Bench) -> Checked {
     ensure_kind("download", here.download(&foreign, &mut [0; 16]), ErrorKind::InvalidProgram)?;
     let program = Runner::new(&here, 4, add_scalar)?;
     ensure_kind("borrowed", program.one(&[1.0], [borrow(&foreign)]), ErrorKind::InvalidProgram)?;
-    ensure_kind(
-        "donated",
-        program.one(&[1.0], [donate(foreign.clone())]),
-        ErrorKind::InvalidProgram,
-    )?;
+    ensure_kind("donated", program.one(&[1.0], [donate(foreign.clone())]), ErrorKind::InvalidProgram)?;
     ensure(!foreign.is_donated(), "a refused call leaves its arguments")?;
     let own = upload(&here, &[1.0; 4])?;
     let elsewhere = Runner::new(&there, 4, add_scalar)?;
@@ -157,9 +114,7 @@ fn dropped_while_pending(bench: &Bench) -> Checked {
     let output = program.one(&[1.0], [borrow(&argument)])?;
     let kept = program.one(&[1.0], [borrow(&output)])?;
     drop(argument);
-    std::thread::scope(|scope| {
-        scope.spawn(|| drop(output)).join().expect("dropping a buffer does not panic")
-    });
+    std::thread::scope(|scope| scope.spawn(|| drop(output)).join().expect("dropping a buffer does not panic"));
     ensure(!kept.ready().is_ready(), "the first launch is held")?;
     gate.open();
     ensure_eq("contents", download(&device, &kept)?, vec![3.0; 4])
@@ -175,9 +130,7 @@ fn dropped_elsewhere(bench: &Bench) -> Checked {
         let mut current = upload(&device, &[0.0; 64])?;
         for _ in 0..2000 {
             let next = program.one(&[1.0], [borrow(&current)])?;
-            handles
-                .send(std::mem::replace(&mut current, next))
-                .expect("the receiver lives until the channel closes");
+            handles.send(std::mem::replace(&mut current, next)).expect("the receiver lives until the channel closes");
         }
         drop(handles);
         current.ready().wait()?;

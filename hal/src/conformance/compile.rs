@@ -11,12 +11,7 @@ use crate::sim::Faults;
 
 pub(super) const CASES: &[Case] = &[
     Case { name: "compile::fingerprints", clauses: &[Clause::H7], needs: &[], run: fingerprints },
-    Case {
-        name: "compile::keeps_the_program",
-        clauses: &[Clause::H7],
-        needs: &[],
-        run: keeps_the_program,
-    },
+    Case { name: "compile::keeps_the_program", clauses: &[Clause::H7], needs: &[], run: keeps_the_program },
     Case {
         name: "compile::refuses_nonsense",
         clauses: &[Clause::H8, Clause::H10],
@@ -29,12 +24,7 @@ pub(super) const CASES: &[Case] = &[
         needs: &[],
         run: from_many_threads,
     },
-    Case {
-        name: "compile::fails_on_demand",
-        clauses: &[Clause::H8],
-        needs: &[Tag::Faults],
-        run: fails_on_demand,
-    },
+    Case { name: "compile::fails_on_demand", clauses: &[Clause::H8], needs: &[Tag::Faults], run: fails_on_demand },
     Case {
         name: "compile::outlives_its_handle",
         clauses: &[Clause::H9],
@@ -50,14 +40,8 @@ fn fingerprints(bench: &Bench) -> Checked {
     ensure_eq("same program", device.compile(add(4))?.fingerprint(), first)?;
     ensure_eq("another size", device.compile(add(5))?.fingerprint(), first)?;
     ensure_eq("another device", other.compile(add(4))?.fingerprint(), first)?;
-    ensure(
-        device.compile(add_scalar(4))?.fingerprint() != first,
-        "another program has another fingerprint",
-    )?;
-    ensure(
-        device.compile(add(1))?.fingerprint() != first,
-        "another pattern of extents is another program",
-    )
+    ensure(device.compile(add_scalar(4))?.fingerprint() != first, "another program has another fingerprint")?;
+    ensure(device.compile(add(1))?.fingerprint() != first, "another pattern of extents is another program")
 }
 
 /// H7: an executable knows what it came from.
@@ -84,15 +68,10 @@ fn refuses_nonsense(bench: &Bench) -> Checked {
 /// H7, H10: several threads may compile at once.
 fn from_many_threads(bench: &Bench) -> Checked {
     let device = bench.open()?;
-    let compile = || {
-        (0..50)
-            .map(|_| Ok(device.compile(add(4))?.fingerprint()))
-            .collect::<Result<Vec<_>, HalError>>()
-    };
+    let compile = || (0..50).map(|_| Ok(device.compile(add(4))?.fingerprint())).collect::<Result<Vec<_>, HalError>>();
     let fingerprints = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..3).map(|_| scope.spawn(compile)).collect();
-        let compiled =
-            threads.into_iter().map(|thread| thread.join().expect("compiling does not panic"));
+        let compiled = threads.into_iter().map(|thread| thread.join().expect("compiling does not panic"));
         compiled.collect::<Result<Vec<_>, HalError>>()
     })?;
     ensure(fingerprints.iter().flatten().all(|print| *print == fingerprints[0][0]), "all equal")?;

@@ -8,12 +8,7 @@ use crate::sim::{Faults, Gate};
 
 pub(super) const CASES: &[Case] = &[
     Case { name: "event::of_an_upload", clauses: &[Clause::H3], needs: &[], run: of_an_upload },
-    Case {
-        name: "event::waiters_agree_on_success",
-        clauses: &[Clause::H3],
-        needs: &[],
-        run: waiters_agree_on_success,
-    },
+    Case { name: "event::waiters_agree_on_success", clauses: &[Clause::H3], needs: &[], run: waiters_agree_on_success },
     Case {
         name: "event::waiters_agree_on_failure",
         clauses: &[Clause::H3, Clause::H4],
@@ -78,8 +73,7 @@ fn waiters_agree_on_failure(bench: &Bench) -> Checked {
     let argument = upload(&device, &[0.0; 8])?;
     let execution = program.labelled(&[1.0], [borrow(&argument)], label("first"))?;
     let events = [execution.done.clone(), execution.outputs[0].ready(), execution.done];
-    for outcome in wait_together(&events).into_iter().chain(events.iter().map(|event| event.wait()))
-    {
+    for outcome in wait_together(&events).into_iter().chain(events.iter().map(|event| event.wait())) {
         let error = ensure_kind("wait", outcome, ErrorKind::Internal)?;
         ensure_eq("label", label_text(error.label()).as_deref(), Some("first"))?;
     }
@@ -92,9 +86,7 @@ fn completes_only_then(bench: &Bench) -> Checked {
     let device = bench.open_with(&Options::faulty(Faults::none().hold_launch(1, &gate)))?;
     let program = Runner::new(&device, 8, add_scalar)?;
     let argument = upload(&device, &[0.0; 8])?;
-    let launches = (0..3)
-        .map(|_| program.execute(&[1.0], [borrow(&argument)]))
-        .collect::<Result<Vec<_>, _>>()?;
+    let launches = (0..3).map(|_| program.execute(&[1.0], [borrow(&argument)])).collect::<Result<Vec<_>, _>>()?;
     launches[0].done.wait()?;
     for held in &launches[1..] {
         ensure(!held.done.is_ready() && !held.outputs[0].ready().is_ready(), "held at the gate")?;

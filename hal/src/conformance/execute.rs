@@ -12,73 +12,28 @@ use crate::error::{ErrorKind, Label};
 use crate::sim::{Faults, Gate};
 
 pub(super) const CASES: &[Case] = &[
-    Case {
-        name: "execute::computes",
-        clauses: &[Clause::H1, Clause::H10],
-        needs: &[Tag::Values],
-        run: computes,
-    },
-    Case {
-        name: "execute::every_dtype",
-        clauses: &[Clause::H10],
-        needs: &[Tag::Values],
-        run: every_dtype,
-    },
+    Case { name: "execute::computes", clauses: &[Clause::H1, Clause::H10], needs: &[Tag::Values], run: computes },
+    Case { name: "execute::every_dtype", clauses: &[Clause::H10], needs: &[Tag::Values], run: every_dtype },
     Case { name: "execute::zero_elements", clauses: &[Clause::H6], needs: &[], run: zero_elements },
-    Case {
-        name: "execute::other_shape",
-        clauses: &[Clause::H10],
-        needs: &[Tag::Values],
-        run: other_shape,
-    },
-    Case {
-        name: "execute::in_order",
-        clauses: &[Clause::H5],
-        needs: &[Tag::Values],
-        run: in_order,
-    },
-    Case {
-        name: "execute::thousands",
-        clauses: &[Clause::H5],
-        needs: &[Tag::Values],
-        run: thousands,
-    },
-    Case {
-        name: "execute::two_threads",
-        clauses: &[Clause::H5, Clause::H10],
-        needs: &[Tag::Values],
-        run: two_threads,
-    },
-    Case {
-        name: "execute::one_buffer_twice",
-        clauses: &[Clause::H1],
-        needs: &[Tag::Values],
-        run: one_buffer_twice,
-    },
+    Case { name: "execute::other_shape", clauses: &[Clause::H10], needs: &[Tag::Values], run: other_shape },
+    Case { name: "execute::in_order", clauses: &[Clause::H5], needs: &[Tag::Values], run: in_order },
+    Case { name: "execute::thousands", clauses: &[Clause::H5], needs: &[Tag::Values], run: thousands },
+    Case { name: "execute::two_threads", clauses: &[Clause::H5, Clause::H10], needs: &[Tag::Values], run: two_threads },
+    Case { name: "execute::one_buffer_twice", clauses: &[Clause::H1], needs: &[Tag::Values], run: one_buffer_twice },
     Case {
         name: "execute::never_waits",
         clauses: &[Clause::H11],
         needs: &[Tag::Values, Tag::Faults],
         run: never_waits,
     },
-    Case {
-        name: "execute::donation_consumes",
-        clauses: &[Clause::H2],
-        needs: &[],
-        run: donation_consumes,
-    },
+    Case { name: "execute::donation_consumes", clauses: &[Clause::H2], needs: &[], run: donation_consumes },
     Case {
         name: "execute::donation_spares_readers",
         clauses: &[Clause::H1, Clause::H2],
         needs: &[Tag::Values],
         run: donation_spares_readers,
     },
-    Case {
-        name: "execute::in_place",
-        clauses: &[Clause::H2],
-        needs: &[Tag::Values, Tag::InPlace],
-        run: in_place,
-    },
+    Case { name: "execute::in_place", clauses: &[Clause::H2], needs: &[Tag::Values, Tag::InPlace], run: in_place },
     Case {
         name: "execute::kept_clone_prevents_in_place",
         clauses: &[Clause::H1, Clause::H2],
@@ -153,8 +108,7 @@ fn zero_elements(bench: &Bench) -> Checked {
 fn other_shape(bench: &Bench) -> Checked {
     let device = bench.open()?;
     let program = Runner::new(&device, 6, scale)?;
-    let bytes: Vec<u8> =
-        [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0].iter().flat_map(|value| value.to_ne_bytes()).collect();
+    let bytes: Vec<u8> = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0].iter().flat_map(|value| value.to_ne_bytes()).collect();
     let matrix = device.upload(&TensorType::new(DType::F32, [2, 3]), &bytes)?;
     let output = program.one(&[2.0], [borrow(&matrix)])?;
     ensure_eq("contents", download(&device, &output)?, vec![2.0, 4.0, 6.0, 8.0, 10.0, 12.0])
@@ -187,11 +141,7 @@ fn thousands(bench: &Bench) -> Checked {
     }
     ensure_eq("contents", download(&device, &buffer)?, vec![20_000.0])?;
     ensure_eq("launches", device.counters().launches, 20_000)?;
-    ensure_eq(
-        "live buffers",
-        device.memory_stats().live_buffers.min(1),
-        device.memory_stats().live_buffers,
-    )
+    ensure_eq("live buffers", device.memory_stats().live_buffers.min(1), device.memory_stats().live_buffers)
 }
 
 /// H5, H10: two threads submit chains to one device, and each sees its own in order.
@@ -252,11 +202,7 @@ fn donation_consumes(bench: &Bench) -> Checked {
     for error in [
         ensure_kind("download", device.download(&kept, &mut [0; 16]), ErrorKind::InvalidProgram)?,
         ensure_kind("borrowed", program.one(&[1.0], [borrow(&kept)]), ErrorKind::InvalidProgram)?,
-        ensure_kind(
-            "donated",
-            program.one(&[1.0], [donate(kept.clone())]),
-            ErrorKind::InvalidProgram,
-        )?,
+        ensure_kind("donated", program.one(&[1.0], [donate(kept.clone())]), ErrorKind::InvalidProgram)?,
     ] {
         ensure(error.message().contains("tensor<4xf32>"), format!("`{error}` names the buffer"))?;
     }
@@ -325,8 +271,7 @@ fn refuses_misfits(bench: &Bench) -> Checked {
     refused("donated misfit", program.execute(&[1.0], [donate(short.clone())]))?;
     ensure(!short.is_donated(), "a refused call leaves its arguments")?;
     for params in [&[][..], &[4, 4], &[-4], &[i64::MAX], &[5]] {
-        let launch =
-            Launch { params, scalars: &[0], args: smallvec![borrow(&good)], label: Label::none() };
+        let launch = Launch { params, scalars: &[0], args: smallvec![borrow(&good)], label: Label::none() };
         refused("launch parameters", device.execute(&program.executable, launch))?;
     }
     program.one(&[1.0], [borrow(&good)])?.ready().wait()?;
@@ -340,9 +285,7 @@ fn refuses_double_donation(bench: &Bench) -> Checked {
     let buffer = upload(&device, &[0.0; 4])?;
     let twice = [donate(buffer.clone()), donate(buffer.clone())];
     ensure_kind("donated twice", program.execute(&[], twice), ErrorKind::InvalidProgram)?;
-    for args in
-        [[donate(buffer.clone()), borrow(&buffer)], [borrow(&buffer), donate(buffer.clone())]]
-    {
+    for args in [[donate(buffer.clone()), borrow(&buffer)], [borrow(&buffer), donate(buffer.clone())]] {
         ensure_kind("donated and borrowed", program.execute(&[], args), ErrorKind::InvalidProgram)?;
     }
     ensure(!buffer.is_donated(), "a refused call leaves its arguments")

@@ -1,8 +1,6 @@
 //! Failures: they poison what depends on them, name their cause, and leave the rest alone.
 
-use super::programs::{
-    Runner, add, add_scalar, borrow, donate, download, label, label_text, upload,
-};
+use super::programs::{Runner, add, add_scalar, borrow, donate, download, label, label_text, upload};
 use super::{Bench, Case, Checked, Clause, Options, Tag, ensure, ensure_eq, ensure_kind};
 use crate::device::{BufferRef, DeviceRef};
 use crate::error::{ErrorKind, HalError};
@@ -15,12 +13,7 @@ pub(super) const CASES: &[Case] = &[
         needs: &[Tag::Values, Tag::Faults],
         run: poisons_dependants,
     },
-    Case {
-        name: "failure::earliest_cause",
-        clauses: &[Clause::H4],
-        needs: &[Tag::Faults],
-        run: earliest_cause,
-    },
+    Case { name: "failure::earliest_cause", clauses: &[Clause::H4], needs: &[Tag::Faults], run: earliest_cause },
     Case {
         name: "failure::of_a_panic",
         clauses: &[Clause::H4, Clause::H8],
@@ -33,12 +26,7 @@ pub(super) const CASES: &[Case] = &[
         needs: &[Tag::Faults],
         run: consumes_donations,
     },
-    Case {
-        name: "failure::gives_memory_back",
-        clauses: &[Clause::H12],
-        needs: &[Tag::Faults],
-        run: gives_memory_back,
-    },
+    Case { name: "failure::gives_memory_back", clauses: &[Clause::H12], needs: &[Tag::Faults], run: gives_memory_back },
     Case {
         name: "failure::synchronize_reports_once",
         clauses: &[Clause::H8],
@@ -66,11 +54,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// The failure that `buffer` gives when it is read, and the text of its label.
-fn read_failure(
-    device: &DeviceRef,
-    buffer: &BufferRef,
-    kind: ErrorKind,
-) -> Checked<(HalError, Option<String>)> {
+fn read_failure(device: &DeviceRef, buffer: &BufferRef, kind: ErrorKind) -> Checked<(HalError, Option<String>)> {
     let error = ensure_kind("download", download(device, buffer), kind)?;
     let text = label_text(error.label());
     Ok((error, text))
@@ -109,8 +93,7 @@ fn earliest_cause(bench: &Bench) -> Checked {
     let (plus, both) = (Runner::new(&device, 4, add_scalar)?, Runner::new(&device, 4, add)?);
     let start = upload(&device, &[0.0; 4])?;
     let failing = |text: &str| plus.labelled(&[1.0], [borrow(&start)], label(text));
-    let (first, second) =
-        (failing("first")?.outputs.remove(0), failing("second")?.outputs.remove(0));
+    let (first, second) = (failing("first")?.outputs.remove(0), failing("second")?.outputs.remove(0));
     for args in [[borrow(&first), borrow(&second)], [borrow(&second), borrow(&first)]] {
         let (_, text) = read_failure(&device, &both.one(&[], args)?, ErrorKind::Internal)?;
         ensure_eq("label", text.as_deref(), Some("first"))?;

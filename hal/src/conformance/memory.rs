@@ -1,20 +1,13 @@
 //! Device memory: exact, in submission order, and served again after it ran out.
 
-use super::programs::{
-    Runner, add, add_scalar, borrow, donate, download, label, label_text, sum_and_product, upload,
-};
+use super::programs::{Runner, add, add_scalar, borrow, donate, download, label, label_text, sum_and_product, upload};
 use super::{Bench, Case, Checked, Clause, Options, Tag, ensure, ensure_eq, ensure_kind};
 use crate::device::MemoryStats;
 use crate::error::{ErrorKind, Shortage};
 use crate::sim::{Faults, Gate};
 
 pub(super) const CASES: &[Case] = &[
-    Case {
-        name: "memory::counts_bytes",
-        clauses: &[Clause::H12],
-        needs: &[Tag::MemoryLimit],
-        run: counts_bytes,
-    },
+    Case { name: "memory::counts_bytes", clauses: &[Clause::H12], needs: &[Tag::MemoryLimit], run: counts_bytes },
     Case {
         name: "memory::full_upload",
         clauses: &[Clause::H8, Clause::H12],
@@ -68,8 +61,7 @@ pub(super) const CASES: &[Case] = &[
 /// H12: bytes and buffers are counted as they come and go.
 fn counts_bytes(bench: &Bench) -> Checked {
     let device = bench.open_with(&Options::limited(1 << 20))?;
-    let stats =
-        |in_use, peak, live_buffers| MemoryStats { in_use, peak, limit: 1 << 20, live_buffers };
+    let stats = |in_use, peak, live_buffers| MemoryStats { in_use, peak, limit: 1 << 20, live_buffers };
     ensure_eq("at first", device.memory_stats(), stats(0, 0, 0))?;
     let buffer = upload(&device, &[0.0; 25])?;
     ensure_eq("uploaded", device.memory_stats(), stats(100, 100, 1))?;
@@ -91,11 +83,7 @@ fn full_upload(bench: &Bench) -> Checked {
     let most = upload(&device, &[0.0; 90])?;
     let rest = upload(&device, &[0.0; 10])?;
     let error = ensure_kind("one more", upload(&device, &[0.0]), ErrorKind::OutOfMemory)?;
-    ensure_eq(
-        "numbers",
-        error.shortage(),
-        Some(Shortage { requested: 4, in_use: 400, limit: 400 }),
-    )?;
+    ensure_eq("numbers", error.shortage(), Some(Shortage { requested: 4, in_use: 400, limit: 400 }))?;
     for number in ["4 bytes", "400 of 400"] {
         ensure(error.message().contains(number), format!("`{error}` says {number}"))?;
     }
@@ -115,10 +103,7 @@ fn full_launch(bench: &Bench) -> Checked {
     ensure_eq("label", label_text(error.label()).as_deref(), Some("both"))?;
     let shortage = error.shortage().map(|Shortage { in_use, limit, .. }| (in_use, limit));
     ensure_eq("numbers", shortage, Some((800, 1000)))?;
-    ensure(
-        b.is_donated() && !a.is_donated(),
-        "donated arguments are consumed, borrowed ones are not",
-    )?;
+    ensure(b.is_donated() && !a.is_donated(), "donated arguments are consumed, borrowed ones are not")?;
     ensure_eq("in use", device.memory_stats().in_use, 400)?;
     let smaller = Runner::new(&device, 100, add_scalar)?;
     smaller.one(&[1.0], [borrow(&a)])?.ready().wait()?;
@@ -135,11 +120,7 @@ fn in_place_fits(bench: &Bench) -> Checked {
     }
     ensure_kind("a copy", program.one(&[1.0], [borrow(&buffer)]), ErrorKind::OutOfMemory)?;
     ensure_eq("contents", download(&device, &buffer)?, vec![10.0; 1000])?;
-    ensure_eq(
-        "memory",
-        device.memory_stats(),
-        MemoryStats { in_use: 4000, peak: 4000, limit: 4000, live_buffers: 1 },
-    )
+    ensure_eq("memory", device.memory_stats(), MemoryStats { in_use: 4000, peak: 4000, limit: 4000, live_buffers: 1 })
 }
 
 /// H2, H12: a donated argument that no output takes over is given back, but the launch needs both.
@@ -157,8 +138,7 @@ fn donation_gives_back(bench: &Bench) -> Checked {
 /// H11, H12: what is counted does not depend on how far the device has got.
 fn follows_submission(bench: &Bench) -> Checked {
     let gate = Gate::closed();
-    let options =
-        Options { memory_limit: Some(1000), faults: Faults::none().hold_launch(0, &gate) };
+    let options = Options { memory_limit: Some(1000), faults: Faults::none().hold_launch(0, &gate) };
     let device = bench.open_with(&options)?;
     let program = Runner::new(&device, 100, add_scalar)?;
     let first = upload(&device, &[0.0; 100])?;
@@ -170,11 +150,7 @@ fn follows_submission(bench: &Bench) -> Checked {
     let third = program.one(&[1.0], [borrow(&second)])?;
     drop(second);
     let fourth = program.one(&[1.0], [donate(third)])?;
-    ensure_eq(
-        "in use",
-        device.memory_stats(),
-        MemoryStats { in_use: 400, peak: 800, limit: 1000, live_buffers: 1 },
-    )?;
+    ensure_eq("in use", device.memory_stats(), MemoryStats { in_use: 400, peak: 800, limit: 1000, live_buffers: 1 })?;
     ensure_eq("launches", device.counters().launches, 0)?;
     gate.open();
     Ok(fourth.ready().wait()?)
@@ -200,11 +176,7 @@ fn zero_bytes(bench: &Bench) -> Checked {
     let program = Runner::new(&device, 0, add_scalar)?;
     let output = program.one(&[1.0], [borrow(&empty)])?;
     output.ready().wait()?;
-    ensure_eq(
-        "memory",
-        device.memory_stats(),
-        MemoryStats { in_use: 4, peak: 4, limit: 4, live_buffers: 3 },
-    )
+    ensure_eq("memory", device.memory_stats(), MemoryStats { in_use: 4, peak: 4, limit: 4, live_buffers: 3 })
 }
 
 /// H2, H8: an allocation that fails is an out-of-memory like any other.

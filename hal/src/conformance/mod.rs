@@ -120,9 +120,7 @@ pub struct Case {
 
 /// Every case.
 pub fn cases() -> impl Iterator<Item = &'static Case> {
-    [buffer::CASES, compile::CASES, execute::CASES, event::CASES, memory::CASES, failure::CASES]
-        .into_iter()
-        .flatten()
+    [buffer::CASES, compile::CASES, execute::CASES, event::CASES, memory::CASES, failure::CASES].into_iter().flatten()
 }
 
 /// How a case went.
@@ -187,9 +185,7 @@ impl fmt::Display for Report {
                 Outcome::Failed(reason) => writeln!(f, "  {name}: FAILED: {reason}")?,
                 Outcome::Skipped(reason) => writeln!(f, "  {name}: skipped: {reason}")?,
                 Outcome::FailedAsExpected => writeln!(f, "  {name}: failed as expected")?,
-                Outcome::PassedUnexpectedly => {
-                    writeln!(f, "  {name}: PASSED though listed as failing")?
-                }
+                Outcome::PassedUnexpectedly => writeln!(f, "  {name}: PASSED though listed as failing")?,
             }
         }
         for name in &self.strangers {
@@ -201,12 +197,8 @@ impl fmt::Display for Report {
 
 /// Runs every case against `backend`.
 pub fn run(backend: Arc<dyn Backend>) -> Report {
-    let mut report = Report {
-        backend: backend.name().to_owned(),
-        unavailable: None,
-        outcomes: Vec::new(),
-        strangers: Vec::new(),
-    };
+    let mut report =
+        Report { backend: backend.name().to_owned(), unavailable: None, outcomes: Vec::new(), strangers: Vec::new() };
     if let Err(error) = backend.open(&Options::default()).map(drop)
         && error.kind() == ErrorKind::Unavailable
     {
@@ -291,11 +283,7 @@ fn ensure_eq<T: PartialEq + fmt::Debug>(what: &str, found: T, expected: T) -> Ch
     ensure(found == expected, format!("{what}: found {found:?}, expected {expected:?}"))
 }
 
-fn ensure_kind<T>(
-    what: &str,
-    outcome: Result<T, HalError>,
-    expected: ErrorKind,
-) -> Checked<HalError> {
+fn ensure_kind<T>(what: &str, outcome: Result<T, HalError>, expected: ErrorKind) -> Checked<HalError> {
     match outcome {
         Ok(_) => Err(Failed(format!("{what}: succeeded, expected {expected}"))),
         Err(error) if error.kind() == expected => Ok(error),

@@ -44,11 +44,7 @@ fn pointwise(name: &str, n: usize, dtype: DType, sources: &[Source], results: &[
                 Vary::NONE
             }
             Source::Lane(op, args) => {
-                body.push(Instr::Lane {
-                    op: *op,
-                    dst,
-                    args: args.iter().map(|&arg| Reg(arg)).collect(),
-                });
+                body.push(Instr::Lane { op: *op, dst, args: args.iter().map(|&arg| Reg(arg)).collect() });
                 args.iter().fold(Vary::NONE, |vary, &arg| vary.join(regs[usize::from(arg)].vary))
             }
         };
@@ -143,16 +139,8 @@ pub(super) struct Runner {
 }
 
 impl Runner {
-    pub(super) fn new(
-        device: &DeviceRef,
-        n: usize,
-        program: impl FnOnce(usize) -> Program,
-    ) -> Checked<Self> {
-        Ok(Runner {
-            device: device.clone(),
-            executable: device.compile(program(n))?,
-            params: params(n),
-        })
+    pub(super) fn new(device: &DeviceRef, n: usize, program: impl FnOnce(usize) -> Program) -> Checked<Self> {
+        Ok(Runner { device: device.clone(), executable: device.compile(program(n))?, params: params(n) })
     }
 
     /// Submits with scalar arguments and a label.
@@ -162,30 +150,18 @@ impl Runner {
         args: impl IntoIterator<Item = Arg>,
         label: Label,
     ) -> Result<Execution, HalError> {
-        let scalars: SmallVec<[u64; 4]> =
-            scalars.iter().map(|scalar| u64::from(scalar.to_bits())).collect();
+        let scalars: SmallVec<[u64; 4]> = scalars.iter().map(|scalar| u64::from(scalar.to_bits())).collect();
         let args = args.into_iter().collect();
-        self.device.execute(
-            &self.executable,
-            Launch { params: &self.params, scalars: &scalars, args, label },
-        )
+        self.device.execute(&self.executable, Launch { params: &self.params, scalars: &scalars, args, label })
     }
 
     /// Submits with scalar arguments.
-    pub(super) fn execute(
-        &self,
-        scalars: &[f32],
-        args: impl IntoIterator<Item = Arg>,
-    ) -> Result<Execution, HalError> {
+    pub(super) fn execute(&self, scalars: &[f32], args: impl IntoIterator<Item = Arg>) -> Result<Execution, HalError> {
         self.labelled(scalars, args, Label::none())
     }
 
     /// Submits and gives the only output.
-    pub(super) fn one(
-        &self,
-        scalars: &[f32],
-        args: impl IntoIterator<Item = Arg>,
-    ) -> Result<BufferRef, HalError> {
+    pub(super) fn one(&self, scalars: &[f32], args: impl IntoIterator<Item = Arg>) -> Result<BufferRef, HalError> {
         let mut outputs = self.execute(scalars, args)?.outputs;
         Ok(outputs.remove(0))
     }

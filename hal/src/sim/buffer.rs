@@ -94,9 +94,7 @@ impl Storage {
     /// The contents, which are there: the event has completed without failure, or this is the device thread and the
     /// launch that makes them ran before.
     pub(super) fn contents(&self) -> &Block {
-        self.block
-            .get()
-            .expect("a storage whose event succeeded has its block until its last user is gone")
+        self.block.get().expect("a storage whose event succeeded has its block until its last user is gone")
     }
 
     /// Puts the contents there; once.

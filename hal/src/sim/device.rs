@@ -27,8 +27,8 @@ use super::launch::{Submission, panic_message};
 use super::memory::{Exchange, HostMemory, Memory};
 use super::queue::{Queue, Receiver};
 use crate::device::{
-    Arg, BackendKind, Buffer, BufferRef, Capabilities, Counters, Device, DeviceId, DeviceRef,
-    Event, Executable, ExecutableRef, Execution, Launch, MemoryStats,
+    Arg, BackendKind, Buffer, BufferRef, Capabilities, Counters, Device, DeviceId, DeviceRef, Event, Executable,
+    ExecutableRef, Execution, Launch, MemoryStats,
 };
 use crate::error::{ErrorKind, HalError, Label};
 
@@ -64,10 +64,7 @@ struct Launched {
     busy_nanos: AtomicU64,
 }
 
-#[allow(
-    clippy::large_enum_variant,
-    reason = "nearly every command is a launch, and boxing it would allocate for each"
-)]
+#[allow(clippy::large_enum_variant, reason = "nearly every command is a launch, and boxing it would allocate for each")]
 enum Command {
     Launch(Submission),
     /// Everything before it has completed.
@@ -84,13 +81,9 @@ impl SimDevice {
     /// # Errors
     /// `config` asks for no thread at all; the system gives no thread.
     pub fn open(config: SimConfig) -> Result<DeviceRef, HalError> {
-        let SimConfig { profile, memory_limit, threads, isa, kernel_timing, faults, thread_name } =
-            config;
+        let SimConfig { profile, memory_limit, threads, isa, kernel_timing, faults, thread_name } = config;
         if threads == 0 {
-            return Err(HalError::new(
-                ErrorKind::Unsupported,
-                "a simulated device needs at least one thread",
-            ));
+            return Err(HalError::new(ErrorKind::Unsupported, "a simulated device needs at least one thread"));
         }
         let isa = isa.unwrap_or_else(Isa::best);
         let core = Arc::new(Core {
@@ -115,14 +108,9 @@ impl SimDevice {
             launched: CachePadded::default(),
         });
         let for_thread = core.clone();
-        let thread = std::thread::Builder::new()
-            .name(thread_name)
-            .spawn(move || for_thread.run(threads))
-            .map_err(|error| {
-                HalError::new(
-                    ErrorKind::Unavailable,
-                    format!("no thread for a simulated device: {error}"),
-                )
+        let thread =
+            std::thread::Builder::new().name(thread_name).spawn(move || for_thread.run(threads)).map_err(|error| {
+                HalError::new(ErrorKind::Unavailable, format!("no thread for a simulated device: {error}"))
             })?;
         Ok(Arc::new(SimDevice { core, thread: Some(thread) }))
     }
@@ -135,23 +123,19 @@ impl SimDevice {
     fn own_buffer<'a>(&self, buffer: &'a BufferRef) -> Result<&'a SimBuffer, HalError> {
         let any: &dyn Any = &**buffer;
         let own = any.downcast_ref::<SimBuffer>().filter(|own| own.device() == self.core.id);
-        let own = own.ok_or_else(|| {
-            invalid(format!("the buffer {} belongs to another device", buffer.ty()))
-        })?;
+        let own = own.ok_or_else(|| invalid(format!("the buffer {} belongs to another device", buffer.ty())))?;
         if own.is_donated() {
-            return Err(invalid(format!(
-                "the buffer {} was donated to an earlier launch",
-                own.ty()
-            )));
+            return Err(invalid(format!("the buffer {} was donated to an earlier launch", own.ty())));
         }
         Ok(own)
     }
 
     fn own_executable(&self, executable: &ExecutableRef) -> Result<Arc<SimExecutable>, HalError> {
         let any: Arc<dyn Any + Send + Sync> = executable.clone();
-        any.downcast::<SimExecutable>().ok().filter(|own| own.device() == self.core.id).ok_or_else(
-            || invalid(format!("the executable `{}` belongs to another device", executable.name())),
-        )
+        any.downcast::<SimExecutable>()
+            .ok()
+            .filter(|own| own.device() == self.core.id)
+            .ok_or_else(|| invalid(format!("the executable `{}` belongs to another device", executable.name())))
     }
 
     /// Marks the donated arguments; the ledger still counts them.
@@ -185,12 +169,8 @@ impl SimDevice {
         let executable = self.own_executable(executable)?;
         let machine = executable.machine();
         let program = machine.program();
-        if args.len() != usize::from(program.inputs) || params.len() != usize::from(program.params)
-        {
-            return Err(invalid(format!(
-                "`{}` got other numbers of arguments than it takes",
-                program.name
-            )));
+        if args.len() != usize::from(program.inputs) || params.len() != usize::from(program.params) {
+            return Err(invalid(format!("`{}` got other numbers of arguments than it takes", program.name)));
         }
         let mut storages: SmallVec<[Arc<Storage>; 8]> = SmallVec::new();
         for arg in &args {
@@ -200,13 +180,9 @@ impl SimDevice {
 
         let (takeovers, exchange) = plan_memory(machine.in_place(), &args, &storages, &types);
         self.consume(&args)?;
-        let refuse =
-            core.faults.as_ref().is_some_and(|plan| plan.fails_allocation(exchange.output_count));
+        let refuse = core.faults.as_ref().is_some_and(|plan| plan.fails_allocation(exchange.output_count));
         core.memory.ledger.exchange(exchange, refuse).map_err(|shortage| {
-            HalError::out_of_memory(
-                format_args!("no memory for the outputs of `{}`", program.name),
-                shortage,
-            )
+            HalError::out_of_memory(format_args!("no memory for the outputs of `{}`", program.name), shortage)
         })?;
         // The donated handles go now that the ledger knows; the storages live on in the submission.
         drop(args);
@@ -272,14 +248,11 @@ fn invalid(message: String) -> HalError {
 impl Core {
     /// The device thread.
     fn run(&self, threads: usize) {
-        let pool: Box<dyn Parallel> =
-            if threads == 1 { Box::new(Inline) } else { Box::new(Pool::new(threads)) };
+        let pool: Box<dyn Parallel> = if threads == 1 { Box::new(Inline) } else { Box::new(Pool::new(threads)) };
         let (mut receiver, mut number) = (self.queue.receiver(), 0);
         // A panic of a program is the program's; one that arrives here is ours. The command in hand failed its event
         // when it was dropped; whoever waits for the others must not wait for ever.
-        while let Err(panic) =
-            catch_unwind(AssertUnwindSafe(|| self.serve(&*pool, &mut receiver, &mut number)))
-        {
+        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.serve(&*pool, &mut receiver, &mut number))) {
             let message = format!("the device thread panicked: {}", panic_message(&*panic));
             self.note_failure(&Failure::new(number, HalError::new(ErrorKind::DeviceLost, message)));
         }
@@ -321,9 +294,7 @@ impl Core {
 
     /// Counts a program that ran. On the device thread.
     pub(super) fn note_launch(&self, in_place: u64, busy: Option<Duration>) {
-        let add = |count: &AtomicU64, n: u64| {
-            count.store(count.load(Ordering::Relaxed) + n, Ordering::Relaxed)
-        };
+        let add = |count: &AtomicU64, n: u64| count.store(count.load(Ordering::Relaxed) + n, Ordering::Relaxed);
         add(&self.launched.launches, 1);
         add(&self.launched.in_place, in_place);
         if let Some(busy) = busy {
@@ -369,16 +340,16 @@ impl Device for SimDevice {
             return Err(invalid(format!("{} bytes are no {ty}", bytes.len())));
         }
         let refuse = core.faults.as_ref().is_some_and(|plan| plan.fails_allocation(1));
-        core.memory.ledger.take(bytes.len() as u64, refuse).map_err(|shortage| {
-            HalError::out_of_memory(format_args!("no memory to upload {ty}"), shortage)
-        })?;
+        core.memory
+            .ledger
+            .take(bytes.len() as u64, refuse)
+            .map_err(|shortage| HalError::out_of_memory(format_args!("no memory to upload {ty}"), shortage))?;
         let storage = Storage::pending(bytes.len(), core.succeeded.clone(), core.memory.clone());
         // From here on dropping the handle gives the bytes back.
         let buffer = Arc::new(SimBuffer::new(core.id, ty.clone(), Arc::new(storage)));
         let block = core.memory.blocks.take(bytes.len());
-        let mut block = block.map_err(|error| {
-            HalError::new(ErrorKind::OutOfMemory, format!("upload of {ty}: {error}"))
-        })?;
+        let mut block =
+            block.map_err(|error| HalError::new(ErrorKind::OutOfMemory, format!("upload of {ty}: {error}")))?;
         block.bytes_mut().copy_from_slice(bytes);
         buffer.storage().fill(block);
         Ok(buffer)
@@ -406,20 +377,14 @@ impl Device for SimDevice {
             ));
         }
         let name = program.name.clone();
-        let machine = Machine::new(program, core.isa)
-            .map_err(|error| invalid(format!("`{name}`: {error}")))?;
+        let machine = Machine::new(program, core.isa).map_err(|error| invalid(format!("`{name}`: {error}")))?;
         core.compiles.fetch_add(1, Ordering::Relaxed);
         Ok(Arc::new(SimExecutable::new(core.id, machine)))
     }
 
-    fn execute(
-        &self,
-        executable: &ExecutableRef,
-        launch: Launch<'_>,
-    ) -> Result<Execution, HalError> {
+    fn execute(&self, executable: &ExecutableRef, launch: Launch<'_>) -> Result<Execution, HalError> {
         let Launch { params, scalars, args, mut label } = launch;
-        self.submit(executable, params, scalars, args, &mut label)
-            .map_err(|error| error.with_label(&label))
+        self.submit(executable, params, scalars, args, &mut label).map_err(|error| error.with_label(&label))
     }
 
     fn synchronize(&self) -> Result<(), HalError> {
@@ -458,9 +423,6 @@ impl Drop for SimDevice {
 
 impl fmt::Debug for SimDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SimDevice")
-            .field("id", &self.core.id)
-            .field("capabilities", &self.core.capabilities)
-            .finish()
+        f.debug_struct("SimDevice").field("id", &self.core.id).field("capabilities", &self.core.capabilities).finish()
     }
 }

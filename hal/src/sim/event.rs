@@ -98,9 +98,7 @@ impl SimEvent {
 
     fn complete(&self, failure: Option<Arc<Failure>>) {
         if let Some(failure) = failure {
-            self.failure
-                .set(failure)
-                .expect("an event completes once: its `Completion` was consumed");
+            self.failure.set(failure).expect("an event completes once: its `Completion` was consumed");
         }
         if self.state.swap(DONE, Ordering::AcqRel) == AWAITED {
             drop(self.lock.lock());
@@ -155,10 +153,8 @@ impl Completion {
 impl Drop for Completion {
     fn drop(&mut self) {
         if let Some(event) = self.0.take() {
-            let error = HalError::new(
-                crate::ErrorKind::Internal,
-                "the device thread dropped a command without running it",
-            );
+            let error =
+                HalError::new(crate::ErrorKind::Internal, "the device thread dropped a command without running it");
             event.complete(Some(Failure::new(u64::MAX, error)));
         }
     }

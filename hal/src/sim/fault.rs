@@ -55,10 +55,7 @@ impl Faults {
 
     /// Whether nothing is planned.
     pub fn is_empty(&self) -> bool {
-        self.allocations.is_empty()
-            && self.compilations.is_empty()
-            && self.launches.is_empty()
-            && self.delays.is_none()
+        self.allocations.is_empty() && self.compilations.is_empty() && self.launches.is_empty() && self.delays.is_none()
     }
 
     /// Buffer `n` is refused: out of memory.
@@ -164,11 +161,7 @@ pub(super) struct Plan {
 impl Plan {
     /// The plan, unless it is empty.
     pub(super) fn new(faults: Faults) -> Option<Self> {
-        (!faults.is_empty()).then(|| Plan {
-            faults,
-            allocations: AtomicU64::new(0),
-            compilations: AtomicU64::new(0),
-        })
+        (!faults.is_empty()).then(|| Plan { faults, allocations: AtomicU64::new(0), compilations: AtomicU64::new(0) })
     }
 
     /// Counts `buffers` allocations; whether one of them is to fail.
@@ -232,17 +225,13 @@ mod tests {
     #[test]
     fn delays_follow_the_seed() {
         let delays = |seed| {
-            let plan =
-                Plan::new(Faults::none().random_delays(seed, 4, Duration::from_millis(1))).unwrap();
+            let plan = Plan::new(Faults::none().random_delays(seed, 4, Duration::from_millis(1))).unwrap();
             (0..1000).map(|n| plan.launch(n).delay).collect::<Vec<_>>()
         };
         assert_eq!(delays(7), delays(7));
         assert_ne!(delays(7), delays(8));
         let delayed = delays(7).iter().filter(|delay| !delay.is_zero()).count();
-        assert!(
-            (150..350).contains(&delayed),
-            "{delayed} of 1000 launches delayed, one in four asked for"
-        );
+        assert!((150..350).contains(&delayed), "{delayed} of 1000 launches delayed, one in four asked for");
         assert!(delays(7).iter().all(|delay| *delay <= Duration::from_millis(1)));
     }
 }

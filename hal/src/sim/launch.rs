@@ -64,19 +64,10 @@ impl Submission {
     /// The failure that keeps this from running: the device's, or the earliest among the arguments (H4).
     fn earlier_failure(&self, core: &Core) -> Option<Arc<Failure>> {
         let of_device = core.lost();
-        of_device
-            .or_else(|| {
-                self.args.iter().filter_map(|arg| arg.event().failure()).min_by_key(|f| f.launch)
-            })
-            .cloned()
+        of_device.or_else(|| self.args.iter().filter_map(|arg| arg.event().failure()).min_by_key(|f| f.launch)).cloned()
     }
 
-    fn attempt(
-        &mut self,
-        core: &Core,
-        pool: &dyn Parallel,
-        number: u64,
-    ) -> Result<Blocks, HalError> {
+    fn attempt(&mut self, core: &Core, pool: &dyn Parallel, number: u64) -> Result<Blocks, HalError> {
         let effect = core.faults().map_or(Effect::None, |plan| {
             let fault = plan.launch(number);
             if let Some(gate) = fault.hold {
@@ -105,12 +96,7 @@ impl Submission {
         self.compute(core, pool, effect == Effect::Panic)
     }
 
-    fn compute(
-        &mut self,
-        core: &Core,
-        pool: &dyn Parallel,
-        panics: bool,
-    ) -> Result<Blocks, HalError> {
+    fn compute(&mut self, core: &Core, pool: &dyn Parallel, panics: bool) -> Result<Blocks, HalError> {
         let memory = &core.memory().blocks;
         let name = self.executable.name();
         let give_up = |blocks: Blocks, kind, message| {
@@ -132,11 +118,7 @@ impl Submission {
                     Ok(block) => blocks[output] = Some(block),
                     // The simulated device has room, the ledger said so; the host that simulates it has none.
                     Err(error) => {
-                        return give_up(
-                            blocks,
-                            ErrorKind::OutOfMemory,
-                            format!("`{name}`: {error}"),
-                        );
+                        return give_up(blocks, ErrorKind::OutOfMemory, format!("`{name}`: {error}"));
                     }
                 }
             }
@@ -168,11 +150,9 @@ impl Submission {
                 let kind = if of_host { ErrorKind::OutOfMemory } else { ErrorKind::InvalidProgram };
                 give_up(blocks, kind, format!("`{name}`: {error}"))
             }
-            Err(panic) => give_up(
-                blocks,
-                ErrorKind::Internal,
-                format!("`{name}` panicked: {}", panic_message(&*panic)),
-            ),
+            Err(panic) => {
+                give_up(blocks, ErrorKind::Internal, format!("`{name}` panicked: {}", panic_message(&*panic)))
+            }
         }
     }
 }

@@ -65,8 +65,7 @@ impl Ledger {
         let mut stats = self.0.lock();
         let requested = exchange.outputs - exchange.taken_over;
         let held = stats.in_use;
-        let highest =
-            held.checked_add(requested).filter(|&highest| highest <= stats.limit && !refuse);
+        let highest = held.checked_add(requested).filter(|&highest| highest <= stats.limit && !refuse);
         stats.in_use = highest.unwrap_or(held) - exchange.donated;
         stats.live_buffers -= exchange.donated_count;
         let Some(highest) = highest else {
@@ -144,8 +143,7 @@ impl BlockCache {
             // Freeing and allocating may be system calls: not under the lock.
             Err(evicted) => {
                 drop(evicted);
-                Block::new(class.bytes())
-                    .inspect_err(|_| self.0.lock().totals.held -= class.bytes() as u64)?
+                Block::new(class.bytes()).inspect_err(|_| self.0.lock().totals.held -= class.bytes() as u64)?
             }
         };
         block.resize(len);
@@ -192,8 +190,7 @@ impl Shelves {
     fn evict(&mut self, bound: u64) -> Vec<Block> {
         let mut evicted = Vec::new();
         while self.totals.held + self.totals.cached > bound {
-            let stalest =
-                self.classes.iter_mut().enumerate().filter(|(_, shelf)| !shelf.blocks.is_empty());
+            let stalest = self.classes.iter_mut().enumerate().filter(|(_, shelf)| !shelf.blocks.is_empty());
             let Some((class, shelf)) = stalest.min_by_key(|(_, shelf)| shelf.last_asked) else {
                 break;
             };
@@ -242,11 +239,7 @@ mod tests {
             assert!(class.0 >= last, "classes are ordered by size");
             last = class.0;
             assert!(class.bytes() >= len);
-            assert!(
-                class.bytes() < len + len / 4 + LINE,
-                "{len} bytes rounded to {}",
-                class.bytes()
-            );
+            assert!(class.bytes() < len + len / 4 + LINE, "{len} bytes rounded to {}", class.bytes());
             assert_eq!(SizeClass::of(class.bytes()), class);
         }
     }
@@ -255,14 +248,8 @@ mod tests {
     fn a_block_comes_back() {
         let cache = BlockCache::default();
         for _ in 0..100 {
-            let blocks: Vec<_> = [0, 1, 64, 65, 1000, 1001]
-                .into_iter()
-                .map(|len| cache.take(len).unwrap())
-                .collect();
-            assert_eq!(
-                blocks.iter().map(Block::len).collect::<Vec<_>>(),
-                [0, 1, 64, 65, 1000, 1001]
-            );
+            let blocks: Vec<_> = [0, 1, 64, 65, 1000, 1001].into_iter().map(|len| cache.take(len).unwrap()).collect();
+            assert_eq!(blocks.iter().map(Block::len).collect::<Vec<_>>(), [0, 1, 64, 65, 1000, 1001]);
             blocks.into_iter().for_each(|block| cache.give(block));
         }
         let totals = cache.totals();
@@ -297,40 +284,19 @@ mod tests {
         let ledger = Ledger::new(100);
         ledger.take(60, false).unwrap();
         let launch = Exchange { outputs: 50, output_count: 1, ..Exchange::default() };
-        assert_eq!(
-            ledger.exchange(launch, false),
-            Err(Shortage { requested: 50, in_use: 60, limit: 100 })
-        );
+        assert_eq!(ledger.exchange(launch, false), Err(Shortage { requested: 50, in_use: 60, limit: 100 }));
         // The same with the argument donated and taken over: nothing more is needed.
-        let donated = Exchange {
-            outputs: 60,
-            output_count: 1,
-            donated: 60,
-            donated_count: 1,
-            taken_over: 60,
-        };
+        let donated = Exchange { outputs: 60, output_count: 1, donated: 60, donated_count: 1, taken_over: 60 };
         ledger.exchange(donated, false).unwrap();
-        assert_eq!(
-            ledger.stats(),
-            MemoryStats { in_use: 60, peak: 60, limit: 100, live_buffers: 1 }
-        );
+        assert_eq!(ledger.stats(), MemoryStats { in_use: 60, peak: 60, limit: 100, live_buffers: 1 });
         // Donated but not taken over: both are held for a while.
         let apart = Exchange { outputs: 40, taken_over: 0, ..donated };
         ledger.exchange(apart, false).unwrap();
-        assert_eq!(
-            ledger.stats(),
-            MemoryStats { in_use: 40, peak: 100, limit: 100, live_buffers: 1 }
-        );
+        assert_eq!(ledger.stats(), MemoryStats { in_use: 40, peak: 100, limit: 100, live_buffers: 1 });
         // Out of memory: the donated argument goes all the same.
         let apart = Exchange { outputs: 61, donated: 40, ..apart };
-        assert_eq!(
-            ledger.exchange(apart, false),
-            Err(Shortage { requested: 61, in_use: 40, limit: 100 })
-        );
-        assert_eq!(
-            ledger.stats(),
-            MemoryStats { in_use: 0, peak: 100, limit: 100, live_buffers: 0 }
-        );
+        assert_eq!(ledger.exchange(apart, false), Err(Shortage { requested: 61, in_use: 40, limit: 100 }));
+        assert_eq!(ledger.stats(), MemoryStats { in_use: 0, peak: 100, limit: 100, live_buffers: 0 });
         assert_eq!(ledger.take(u64::MAX, false).unwrap_err().requested, u64::MAX);
     }
 }

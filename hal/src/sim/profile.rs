@@ -22,11 +22,8 @@ struct Row {
     memory_limit: u64,
 }
 
-const IEEE: Row = Row {
-    name: "ieee",
-    about: "StableHLO semantics, every op rounded to its dtype",
-    memory_limit: 16 << 30,
-};
+const IEEE: Row =
+    Row { name: "ieee", about: "StableHLO semantics, every op rounded to its dtype", memory_limit: 16 << 30 };
 
 impl Profile {
     /// Every profile.
@@ -66,10 +63,7 @@ impl FromStr for Profile {
     fn from_str(name: &str) -> Result<Self, HalError> {
         Profile::ALL.into_iter().find(|profile| profile.name() == name).ok_or_else(|| {
             let known: Vec<_> = Profile::ALL.into_iter().map(Profile::name).collect();
-            HalError::new(
-                ErrorKind::Unavailable,
-                format!("unknown profile `{name}` (known: {})", known.join(", ")),
-            )
+            HalError::new(ErrorKind::Unavailable, format!("unknown profile `{name}` (known: {})", known.join(", ")))
         })
     }
 }

@@ -19,20 +19,12 @@ use super::{BLOCK, DotOperand, PackedRhs};
 /// every tile's rows.
 const CHUNK: usize = 48;
 
-pub(super) fn dot(
-    isa: Isa,
-    lhs: &DotOperand<'_>,
-    rhs: &PackedRhs,
-    columns: Range<usize>,
-    out: &mut [f32],
-) {
+pub(super) fn dot(isa: Isa, lhs: &DotOperand<'_>, rhs: &PackedRhs, columns: Range<usize>, out: &mut [f32]) {
     if lhs.contract.is_empty() {
         out.fill(0.0);
         return;
     }
-    with_chunk(CHUNK.min(lhs.free.len()), |chunk| {
-        isa.with_vectors(Dot { lhs, rhs, columns, chunk, out })
-    });
+    with_chunk(CHUNK.min(lhs.free.len()), |chunk| isa.with_vectors(Dot { lhs, rhs, columns, chunk, out }));
 }
 
 struct Dot<'a> {
@@ -54,14 +46,7 @@ impl OverVectors for Dot<'_> {
         for (free, out) in lhs.free.chunks(CHUNK).zip(out.chunks_mut(CHUNK * columns.len())) {
             for start in (0..depth).step_by(BLOCK) {
                 let steps = start..depth.min(start + BLOCK);
-                fill_chunk(
-                    Wide(vectors),
-                    chunk,
-                    elements,
-                    free,
-                    &lhs.contract[steps.clone()],
-                    deep,
-                );
+                fill_chunk(Wide(vectors), chunk, elements, free, &lhs.contract[steps.clone()], deep);
                 let rows = &chunk[..free.len()];
                 for panel in rhs.panels(columns.clone()) {
                     let packed = rhs.rows::<f32>(panel, steps.clone());
@@ -143,8 +128,7 @@ fn tile<V: Vectors, const M: usize, const N: usize>(
     out: &mut [f32],
     target: Target,
 ) -> usize {
-    let rows: &[ChunkRow<f32>; M] =
-        rows.first_chunk().expect("a tile is no taller than the rows left");
+    let rows: &[ChunkRow<f32>; M] = rows.first_chunk().expect("a tile is no taller than the rows left");
     let mut sums = [[vectors.splat(0.0); N]; M];
     for (k, step) in (0..BLOCK).zip(panel) {
         let mut b = [vectors.splat(0.0); N];

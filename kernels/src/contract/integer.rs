@@ -41,13 +41,7 @@ impl Wrapping for u64 {
     }
 }
 
-pub(super) fn dot<T: Wrapping>(
-    isa: Isa,
-    lhs: &DotOperand<'_>,
-    rhs: &PackedRhs,
-    columns: Range<usize>,
-    out: &mut [T],
-) {
+pub(super) fn dot<T: Wrapping>(isa: Isa, lhs: &DotOperand<'_>, rhs: &PackedRhs, columns: Range<usize>, out: &mut [T]) {
     out.fill(T::zeroed());
     with_chunk(1, |chunk| isa.vectorize(Dot { lhs, rhs, columns, chunk, out }));
 }

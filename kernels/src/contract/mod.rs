@@ -51,32 +51,16 @@ pub struct DotOperand<'a> {
 /// # Panics
 /// Where `rhs` was packed for another instruction set or dtype, the contracted extents differ, `columns` exceeds
 /// `rhs.columns()`, `out` has not the size stated, an offset lies outside its buffer, or `dtype` is `Bool`.
-pub fn dot(
-    isa: Isa,
-    dtype: DType,
-    lhs: &DotOperand<'_>,
-    rhs: &PackedRhs,
-    columns: Range<usize>,
-    out: &mut [u8],
-) {
+pub fn dot(isa: Isa, dtype: DType, lhs: &DotOperand<'_>, rhs: &PackedRhs, columns: Range<usize>, out: &mut [u8]) {
     rhs.assert_packed_for(isa, dtype, lhs.contract.len());
-    assert!(
-        columns.start <= columns.end && columns.end <= rhs.columns(),
-        "columns of the packed operand"
-    );
-    assert_eq!(
-        out.len(),
-        lhs.free.len() * columns.len() * dtype.size(),
-        "an output element per row and column"
-    );
+    assert!(columns.start <= columns.end && columns.end <= rhs.columns(), "columns of the packed operand");
+    assert_eq!(out.len(), lhs.free.len() * columns.len() * dtype.size(), "an output element per row and column");
     if out.is_empty() {
         return;
     }
     match dtype {
         DType::F32 => float::dot(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
-        DType::I32 | DType::U32 => {
-            integer::dot::<u32>(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out))
-        }
+        DType::I32 | DType::U32 => integer::dot::<u32>(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
         DType::I64 => integer::dot::<u64>(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
         DType::Bool => panic!("contraction is not defined on bool; inference rejects it"),
     }

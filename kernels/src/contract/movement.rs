@@ -13,14 +13,7 @@ pub(super) trait Movement<T: Pod>: Copy {
     fn copy(self, to: &mut [T], from: &[T], len: usize);
 
     /// `to[t · stride + i] = line(i)[t]` for the `count` lines of `len` elements.
-    fn transpose<'a>(
-        self,
-        to: &mut [T],
-        stride: usize,
-        line: impl Fn(usize) -> &'a [T],
-        count: usize,
-        len: usize,
-    );
+    fn transpose<'a>(self, to: &mut [T], stride: usize, line: impl Fn(usize) -> &'a [T], count: usize, len: usize);
 }
 
 /// Element by element, or as LLVM sees fit.
@@ -34,20 +27,9 @@ impl<T: Pod> Movement<T> for Plain {
     }
 
     #[inline(always)]
-    fn transpose<'a>(
-        self,
-        to: &mut [T],
-        stride: usize,
-        line: impl Fn(usize) -> &'a [T],
-        count: usize,
-        len: usize,
-    ) {
+    fn transpose<'a>(self, to: &mut [T], stride: usize, line: impl Fn(usize) -> &'a [T], count: usize, len: usize) {
         for i in 0..count {
-            to[i..]
-                .iter_mut()
-                .step_by(stride)
-                .zip(&line(i)[..len])
-                .for_each(|(slot, &element)| *slot = element);
+            to[i..].iter_mut().step_by(stride).zip(&line(i)[..len]).for_each(|(slot, &element)| *slot = element);
         }
     }
 }
@@ -68,10 +50,7 @@ impl<V: Vectors> Movement<f32> for Wide<V> {
             match (to.get_mut(piece.clone()), from.get(piece)) {
                 (Some(to), Some(from)) => {
                     let from: &V::Array = bytemuck::from_bytes(bytemuck::cast_slice(from));
-                    self.0.store(
-                        self.0.load(from),
-                        bytemuck::from_bytes_mut(bytemuck::cast_slice_mut(to)),
-                    );
+                    self.0.store(self.0.load(from), bytemuck::from_bytes_mut(bytemuck::cast_slice_mut(to)));
                 }
                 _ => to[start..len].copy_from_slice(&from[start..len]),
             }
@@ -79,14 +58,7 @@ impl<V: Vectors> Movement<f32> for Wide<V> {
     }
 
     #[inline(always)]
-    fn transpose<'a>(
-        self,
-        to: &mut [f32],
-        stride: usize,
-        line: impl Fn(usize) -> &'a [f32],
-        count: usize,
-        len: usize,
-    ) {
+    fn transpose<'a>(self, to: &mut [f32], stride: usize, line: impl Fn(usize) -> &'a [f32], count: usize, len: usize) {
         // Two squares of each line at a time: a cache line of it, which may be gone from the cache by the next visit.
         for band in (0..len).step_by(2 * SQUARE) {
             for first in (0..count).step_by(SQUARE) {
@@ -94,9 +66,7 @@ impl<V: Vectors> Movement<f32> for Wide<V> {
                     if start + SQUARE <= len && first + SQUARE <= count {
                         let mut square = [[0.0; SQUARE]; SQUARE];
                         for (i, row) in square.iter_mut().enumerate() {
-                            *row = *line(first + i)[start..]
-                                .first_chunk()
-                                .expect("a square lies within its lines");
+                            *row = *line(first + i)[start..].first_chunk().expect("a square lies within its lines");
                         }
                         let square = self.0.transpose(&square);
                         let to = &mut to[start * stride..];
@@ -105,9 +75,7 @@ impl<V: Vectors> Movement<f32> for Wide<V> {
                         }
                     } else {
                         for i in first..count.min(first + SQUARE) {
-                            for (t, &element) in
-                                line(i)[..len].iter().enumerate().skip(start).take(SQUARE)
-                            {
+                            for (t, &element) in line(i)[..len].iter().enumerate().skip(start).take(SQUARE) {
                                 to[t * stride + i] = element;
                             }
                         }
@@ -122,10 +90,7 @@ impl<V: Vectors> Movement<f32> for Wide<V> {
 #[inline(always)]
 pub(super) fn contiguous(offsets: &[i64]) -> bool {
     let Some(&first) = offsets.first() else { return true };
-    let broken = offsets
-        .iter()
-        .zip(first..)
-        .fold(false, |broken, (&offset, next)| broken | (offset != next));
+    let broken = offsets.iter().zip(first..).fold(false, |broken, (&offset, next)| broken | (offset != next));
     !broken
 }
 

@@ -44,8 +44,7 @@ impl PackedRhs {
     /// # Panics
     /// Where an offset lies outside the buffer, or `dtype` is `Bool`.
     pub fn pack(isa: Isa, dtype: DType, rhs: &DotOperand<'_>) -> PackedRhs {
-        let mut packed =
-            PackedRhs { isa, dtype, columns: 0, depth: 0, storage: Storage::default() };
+        let mut packed = PackedRhs { isa, dtype, columns: 0, depth: 0, storage: Storage::default() };
         packed.repack(isa, dtype, rhs);
         packed
     }
@@ -93,11 +92,7 @@ impl PackedRhs {
         let first = columns.start - columns.start % full;
         (first..columns.end).step_by(full).map(move |start| {
             let columns = (all - start).min(full);
-            Panel {
-                start,
-                columns,
-                width: if halves && columns <= full / 2 { full / 2 } else { full },
-            }
+            Panel { start, columns, width: if halves && columns <= full / 2 { full / 2 } else { full } }
         })
     }
 

@@ -51,8 +51,7 @@ pub fn kernel(op: LaneOp, operands: &[DType], result: DType) -> Option<LaneFn> {
 
 /// `op` on single elements, or `None` if the operation does not admit their dtypes.
 pub fn eval(op: LaneOp, operands: &[Scalar], result: DType) -> Option<Scalar> {
-    let dtypes: smallvec::SmallVec<[DType; 3]> =
-        operands.iter().map(|operand| operand.dtype()).collect();
+    let dtypes: smallvec::SmallVec<[DType; 3]> = operands.iter().map(|operand| operand.dtype()).collect();
     let lane = lookup(op, &dtypes, result)?;
     Some(Scalar::from_bits(result, (lane.scalar)(operands)))
 }

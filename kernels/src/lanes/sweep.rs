@@ -103,12 +103,7 @@ pub(super) trait Ternary {
     fn apply(a: Self::A, b: Self::B, c: Self::C) -> Self::R;
     /// The function on a block.
     #[inline(always)]
-    fn block(
-        dst: &mut [Self::R; BLOCK],
-        a: &[Self::A; BLOCK],
-        b: &[Self::B; BLOCK],
-        c: &[Self::C; BLOCK],
-    ) {
+    fn block(dst: &mut [Self::R; BLOCK], a: &[Self::A; BLOCK], b: &[Self::B; BLOCK], c: &[Self::C; BLOCK]) {
         for i in 0..BLOCK {
             dst[i] = Self::apply(a[i], b[i], c[i]);
         }
@@ -130,11 +125,7 @@ impl<'a, T: Cell> Blocks<'a, T> {
             Source::Splat(bits) => Blocks { elements: &[], spare: [T::from_bits(bits); BLOCK] },
             Source::Slice(bytes) => {
                 let elements: &[T] = bytemuck::cast_slice(bytes);
-                assert_eq!(
-                    elements.len(),
-                    len,
-                    "a lane operand has as many elements as the result"
-                );
+                assert_eq!(elements.len(), len, "a lane operand has as many elements as the result");
                 let mut spare = [T::zeroed(); BLOCK];
                 let rest = &elements[len - len % BLOCK..];
                 spare[..rest.len()].copy_from_slice(rest);

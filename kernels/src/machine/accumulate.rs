@@ -99,9 +99,8 @@ impl Tile<'_> {
                 ReduceAlong::Rows => reducer.feed_rows(isa, lanes, rows.start, bytes, dims.1),
                 ReduceAlong::Cols => {
                     let per_row = lanes.len() / dims.0.max(1);
-                    for (row, lanes) in bytes
-                        .chunks_exact(bytes.len() / dims.0.max(1))
-                        .zip(lanes.chunks_exact_mut(per_row))
+                    for (row, lanes) in
+                        bytes.chunks_exact(bytes.len() / dims.0.max(1)).zip(lanes.chunks_exact_mut(per_row))
                     {
                         reducer.feed_cols(isa, lanes, cols.start, row);
                     }
@@ -119,14 +118,7 @@ impl Tile<'_> {
     }
 
     /// The result of a reduction from its accumulator.
-    fn finish(
-        &mut self,
-        dst: Reg,
-        src: Reg,
-        init: u64,
-        reducer: &Reducer,
-        acc: usize,
-    ) -> Result<(), RunError> {
+    fn finish(&mut self, dst: Reg, src: Reg, init: u64, reducer: &Reducer, acc: usize) -> Result<(), RunError> {
         let mut block = std::mem::take(&mut self.worker.slots[acc]);
         let (isa, size) = (self.isa, self.size(src));
         let along = self.along();
@@ -134,13 +126,7 @@ impl Tile<'_> {
         self.produce(dst, |_, out| match along {
             ReduceAlong::Rows => {
                 let bytes = reducer.row_acc(out.len() / size);
-                reducer.finish_rows(
-                    isa,
-                    &mut block.bytes_mut()[..bytes],
-                    grid.rows.len(),
-                    init,
-                    out,
-                );
+                reducer.finish_rows(isa, &mut block.bytes_mut()[..bytes], grid.rows.len(), init, out);
             }
             ReduceAlong::Cols => {
                 let lanes = block.bytes_mut().chunks_exact_mut(COL_LANES * size);
@@ -194,11 +180,7 @@ impl Tile<'_> {
         let region = self.region(launch.resolved.views.get(lhs));
         free.clear();
         free.extend(self.rows.clone().map(|row| region.base + region.rows.offset(row)));
-        let operand = DotOperand {
-            bytes: self.input(lhs_input),
-            free: &free,
-            contract: &offsets.lhs_contract,
-        };
+        let operand = DotOperand { bytes: self.input(lhs_input), free: &free, contract: &offsets.lhs_contract };
         let (packed, cols) = match (&own, launch.packed) {
             (Some(own), _) => (own, 0..self.cols.len()),
             (None, shared) => (shared.expect("the right operand is packed"), self.cols.clone()),
@@ -220,15 +202,7 @@ impl Tile<'_> {
             packed => {
                 self.worker.packed_for = Some(unit);
                 let (resolved, cols) = (self.launch.resolved, self.cols.clone());
-                pack_rhs(
-                    self.isa,
-                    dtype,
-                    resolved,
-                    rhs,
-                    (self.outer, cols),
-                    self.input(input),
-                    packed,
-                )
+                pack_rhs(self.isa, dtype, resolved, rhs, (self.outer, cols), self.input(input), packed)
             }
         }
     }

@@ -67,12 +67,7 @@ impl Axes {
     /// The flat range cut into runs along the innermost axis: calls `run` with the position of each in the range, its
     /// offset and its length.
     #[inline(always)]
-    pub(crate) fn runs(
-        &self,
-        strides: &[i64],
-        range: Range<usize>,
-        mut run: impl FnMut(usize, i64, usize),
-    ) {
+    pub(crate) fn runs(&self, strides: &[i64], range: Range<usize>, mut run: impl FnMut(usize, i64, usize)) {
         if range.is_empty() {
             return;
         }
@@ -80,7 +75,8 @@ impl Axes {
             ([], _) => run(0, 0, range.len()),
             ([_], [stride]) => run(0, range.start as i64 * stride, range.len()),
             (extents, strides) => {
-                let inner = *extents.last().expect("there are several axes");
+                // As in `offset_of_many`: what does not move along these axes is at their start, also if one has no index.
+                let inner = extents.last().map_or(1, |&extent| extent.max(1));
                 let mut at = range.start;
                 while at < range.end {
                     let len = (inner - at % inner).min(range.end - at);
@@ -96,7 +92,10 @@ impl Axes {
     pub(crate) fn is_one_run(&self, range: &Range<usize>) -> bool {
         match self.extents.as_slice() {
             [] | [_] => true,
-            [.., inner] => range.is_empty() || range.start / inner == (range.end - 1) / inner,
+            [.., inner] => {
+                let inner = inner.max(&1);
+                range.is_empty() || range.start / inner == (range.end - 1) / inner
+            }
         }
     }
 
@@ -112,17 +111,10 @@ impl Axes {
 }
 
 /// The least and the greatest offset over these extents, none of which is 0; `None` where the arithmetic overflows.
-pub(crate) fn span<'a>(
-    base: i64,
-    axes: impl IntoIterator<Item = (&'a usize, &'a i64)>,
-) -> Option<(i64, i64)> {
+pub(crate) fn span<'a>(base: i64, axes: impl IntoIterator<Item = (&'a usize, &'a i64)>) -> Option<(i64, i64)> {
     axes.into_iter().try_fold((base, base), |(low, high), (&extent, &stride)| {
         let reach = i64::try_from(extent).ok()?.checked_sub(1)?.checked_mul(stride)?;
-        Some(if reach < 0 {
-            (low.checked_add(reach)?, high)
-        } else {
-            (low, high.checked_add(reach)?)
-        })
+        Some(if reach < 0 { (low.checked_add(reach)?, high) } else { (low, high.checked_add(reach)?) })
     })
 }
 
@@ -153,12 +145,19 @@ mod tests {
                     assert_eq!(at, seen.len());
                     seen.extend((0..len).map(|i| offset + i as i64 * axes.inner_stride(&strides)));
                 });
-                assert_eq!(
-                    seen,
-                    (start..end).map(|at| axes.offset(&strides, at)).collect::<Vec<_>>()
-                );
+                assert_eq!(seen, (start..end).map(|at| axes.offset(&strides, at)).collect::<Vec<_>>());
             }
         }
+    }
+
+    #[test]
+    fn the_start_of_empty_axes_has_an_offset() {
+        let axes = Axes::new(smallvec![2, 3, 0]).unwrap();
+        let mut seen = Vec::new();
+        axes.runs(&[0, 0, 0], 0..1, |at, offset, len| seen.push((at, offset, len)));
+        assert_eq!(seen, [(0, 0, 1)]);
+        assert!(axes.is_one_run(&(0..1)));
+        assert_eq!(axes.offset(&[0, 0, 0], 0), 0);
     }
 
     #[test]

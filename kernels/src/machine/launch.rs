@@ -140,9 +140,7 @@ impl Resolved {
 
     /// Whether it is small enough to be kept.
     pub(crate) fn is_small(&self) -> bool {
-        self.dot
-            .as_ref()
-            .is_none_or(|dot| dot.lhs_contract.len() + dot.rhs_free.len() <= KEPT_OFFSETS)
+        self.dot.as_ref().is_none_or(|dot| dot.lhs_contract.len() + dot.rhs_free.len() <= KEPT_OFFSETS)
     }
 }
 
@@ -207,10 +205,7 @@ pub(crate) fn check_counts(
     ];
     for (what, given, expected) in counts {
         if given != expected {
-            return Err(RunError::arguments(format!(
-                "{given} {what} where `{}` takes {expected}",
-                program.name
-            )));
+            return Err(RunError::arguments(format!("{given} {what} where `{}` takes {expected}", program.name)));
         }
     }
     Ok(())

@@ -1,10 +1,10 @@
 //! The machine that runs tile programs.
 //!
-//! A [`Machine`] is a program that was validated and prepared once (`validate`, `prepare`). Each launch resolves the
-//! launch parameters to strides (`launch`, `resolve`, `placement`), decides how to cut the index space (`tiling`), and
-//! then threads claim units of it and run the instructions over blocks that stay in cache, one vector loop per
-//! instruction (`registers`, `tile`, `movement`, `accumulate`, [`lanes`](crate::lanes), [`reduce`](crate::reduce),
-//! [`contract`](crate::contract)).
+//! A [`Machine`] is a program that was validated and prepared once (`validate`, `prepare`, `dataflow`, `stages`,
+//! `sharing`). Each launch resolves its parameters to strides (`launch`, `resolve`, `placement`) and decides how to cut
+//! the index space (`tiling`). Then threads claim units of it and run the instructions over blocks that stay in cache, one
+//! vector loop per instruction (`registers`, `tile`, `movement`, `accumulate`, [`lanes`](crate::lanes),
+//! [`reduce`](crate::reduce), [`contract`](crate::contract)).
 //!
 //! # What keeps the bits
 //!
@@ -23,6 +23,7 @@
 
 mod accumulate;
 pub(crate) mod axes;
+mod dataflow;
 mod error;
 mod launch;
 pub(crate) mod movement;
@@ -30,6 +31,8 @@ mod placement;
 mod prepare;
 mod registers;
 mod resolve;
+mod sharing;
+mod stages;
 mod tile;
 mod tiling;
 mod validate;
@@ -49,8 +52,9 @@ use crate::shape::{Shape, TensorType};
 use crate::simd::{Isa, with_default_float_environment};
 
 use launch::{Launch, Resolved};
-use prepare::{Prepared, Stage, Step};
+use prepare::{Prepared, Step};
 use registers::{Tile, Worker};
+use stages::Stage;
 use tiling::Walk;
 
 /// An input of a launch.
@@ -117,10 +121,7 @@ impl Machine {
         let outputs = self.program.outputs().iter();
         outputs
             .map(|buffer| {
-                let extents = buffer
-                    .shape
-                    .iter()
-                    .map(|extent| usize::try_from(extent.resolve(params)).unwrap_or(0));
+                let extents = buffer.shape.iter().map(|extent| usize::try_from(extent.resolve(params)).unwrap_or(0));
                 TensorType { dtype: buffer.dtype, shape: Shape::new(extents) }
             })
             .collect()
@@ -177,8 +178,7 @@ impl Machine {
     /// Packs the right operand of a contraction that has one outer index for all units, with its size; or nothing, where
     /// each unit has all rows of its columns and so packs what no other needs.
     fn pack_shared(&self, launch: &Launch<'_>) -> Option<(PackedRhs, usize)> {
-        let &Step::Dot { dst, rhs, rhs_input, .. } = &self.prepared.steps[self.prepared.dot?]
-        else {
+        let &Step::Dot { dst, rhs, rhs_input, .. } = &self.prepared.steps[self.prepared.dot?] else {
             unreachable!("the dot of a program is a dot");
         };
         let Input::Block(block) = launch.inputs[rhs_input] else {
@@ -202,18 +202,10 @@ impl Machine {
         Some((packed, block.len()))
     }
 
-    fn run_units(
-        &self,
-        launch: &Launch<'_>,
-        outputs: &mut [&mut Block],
-        pool: &dyn Parallel,
-    ) -> Result<(), RunError> {
+    fn run_units(&self, launch: &Launch<'_>, outputs: &mut [&mut Block], pool: &dyn Parallel) -> Result<(), RunError> {
         let partition = &launch.resolved.partition;
         let outputs = Outputs::new(partition, outputs).map_err(|BadFootprint { output }| {
-            RunError::arguments(format!(
-                "output {output} has not the size that `{}` writes",
-                self.program.name
-            ))
+            RunError::arguments(format!("output {output} has not the size that `{}` writes", self.program.name))
         })?;
         let failure = Mutex::new(None);
         let work = || {
@@ -222,14 +214,7 @@ impl Machine {
                     worker.begin_launch();
                     while let Some(claimed) = outputs.claim() {
                         worker.begin(&self.prepared);
-                        let tile = Tile::new(
-                            &self.program,
-                            &self.prepared,
-                            launch,
-                            self.isa,
-                            worker,
-                            claimed,
-                        );
+                        let tile = Tile::new(&self.program, &self.prepared, launch, self.isa, worker, claimed);
                         if let Err(error) = self.run_unit(tile) {
                             failure.lock().get_or_insert(error);
                             break;

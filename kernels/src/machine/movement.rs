@@ -102,7 +102,13 @@ pub(crate) fn widen(column: &[u8], size: usize, width: usize, dst: &mut [u8]) {
 /// The bits of the element at byte `offset`.
 #[inline(always)]
 pub(crate) fn bits_at(bytes: &[u8], size: usize, offset: usize) -> u64 {
-    with_cells!(size, Cell => u64::from(bytemuck::pod_read_unaligned::<Cell>(&bytes[offset..offset + size])))
+    let mut bits = [0; 8];
+    match size {
+        1 => return u64::from(bytes[offset]),
+        4 => bits[..4].copy_from_slice(&bytes[offset..offset + 4]),
+        _ => bits.copy_from_slice(&bytes[offset..offset + 8]),
+    }
+    u64::from_le_bytes(bits)
 }
 
 /// Copies the region to `dst`.
@@ -148,27 +154,18 @@ fn copy_run<T: Pod>(src: &[T], start: i64, stride: i64, dst: &mut [T]) {
 const PIECE: usize = 8;
 
 /// Copies `height` × `width` elements whose columns are runs in memory, `col_stride` apart.
-fn transpose<T: Pod>(
-    src: &[T],
-    start: i64,
-    col_stride: i64,
-    height: usize,
-    width: usize,
-    dst: &mut [T],
-) {
+fn transpose<T: Pod>(src: &[T], start: i64, col_stride: i64, height: usize, width: usize, dst: &mut [T]) {
     let column = |c: usize| &src[(start + c as i64 * col_stride) as usize..][..height];
     let mut left = 0;
     while left + PIECE <= width {
         let columns: [&[T]; PIECE] = std::array::from_fn(|c| column(left + c));
         let mut top = 0;
         while top + PIECE <= height {
-            let piece: [[T; PIECE]; PIECE] = std::array::from_fn(|c| {
-                columns[c][top..top + PIECE].try_into().expect("a piece of the column")
-            });
+            let piece: [[T; PIECE]; PIECE] =
+                std::array::from_fn(|c| columns[c][top..top + PIECE].try_into().expect("a piece of the column"));
             for r in 0..PIECE {
-                let row: &mut [T; PIECE] = (&mut dst[(top + r) * width + left..][..PIECE])
-                    .try_into()
-                    .expect("a piece of the row");
+                let row: &mut [T; PIECE] =
+                    (&mut dst[(top + r) * width + left..][..PIECE]).try_into().expect("a piece of the row");
                 *row = std::array::from_fn(|c| piece[c][r]);
             }
             top += PIECE;
@@ -214,13 +211,7 @@ impl Picked<'_> {
 }
 
 /// Gathers the region, moved at each point by its components, to `dst`.
-pub(crate) fn gather(
-    src: &[u8],
-    size: usize,
-    region: &Region<'_>,
-    components: &[Picked<'_>],
-    dst: &mut [u8],
-) {
+pub(crate) fn gather(src: &[u8], size: usize, region: &Region<'_>, components: &[Picked<'_>], dst: &mut [u8]) {
     with_cells!(size, Cell => {
         gather_cells::<Cell>(bytemuck::cast_slice(src), region, components, bytemuck::cast_slice_mut(dst));
     });
@@ -232,8 +223,7 @@ fn gather_cells<T: Pod>(src: &[T], region: &Region<'_>, components: &[Picked<'_>
     let by_col = components.iter().any(|component| component.by_col);
     for (i, row) in row_range.clone().enumerate() {
         let whole_row = |component: &&Picked<'_>| !component.by_col;
-        let moved: i64 =
-            components.iter().filter(whole_row).map(|component| component.offset(row, 0)).sum();
+        let moved: i64 = components.iter().filter(whole_row).map(|component| component.offset(row, 0)).sum();
         let start = base + rows.offset(row) + moved;
         let dst = &mut dst[i * width..(i + 1) * width];
         cols.runs(col_range.clone(), |first, offset, len| {
@@ -272,13 +262,7 @@ fn overlay_cells<T: Pod>(src: &[T], laid: &Laid<'_>, dst: &mut [T]) {
     let width = laid.col_range.len();
     for (i, row) in laid.row_range.clone().enumerate() {
         if let Some(offset) = covered(laid.rows.0, laid.rows.1, row) {
-            overlay_row(
-                src,
-                laid.base + offset,
-                laid.cols,
-                &laid.col_range,
-                &mut dst[i * width..(i + 1) * width],
-            );
+            overlay_row(src, laid.base + offset, laid.cols, &laid.col_range, &mut dst[i * width..(i + 1) * width]);
         }
     }
 }
@@ -288,20 +272,13 @@ fn covered(axes: &Axes, placed: &[Placed], at: usize) -> Option<i64> {
     match placed {
         [] => Some(0),
         [one] => one.at(at),
-        many => many
-            .iter()
-            .zip(axes.indices(at))
-            .try_fold(0, |offset, (placed, index)| Some(offset + placed.at(index)?)),
+        many => {
+            many.iter().zip(axes.indices(at)).try_fold(0, |offset, (placed, index)| Some(offset + placed.at(index)?))
+        }
     }
 }
 
-fn overlay_row<T: Pod>(
-    src: &[T],
-    base: i64,
-    cols: (&Axes, &[Placed]),
-    range: &Range<usize>,
-    dst: &mut [T],
-) {
+fn overlay_row<T: Pod>(src: &[T], base: i64, cols: (&Axes, &[Placed]), range: &Range<usize>, dst: &mut [T]) {
     let (axes, placed) = cols;
     let Some((inner, outer)) = placed.split_last() else {
         if let [dst] = dst {
@@ -315,10 +292,8 @@ fn overlay_row<T: Pod>(
         let indices = axes.indices(at);
         let (&index, others) = indices.split_last().expect("there is an innermost axis");
         let len = (extent - index).min(range.end - at);
-        let shown = outer
-            .iter()
-            .zip(others)
-            .try_fold(base, |offset, (placed, &index)| Some(offset + placed.at(index)?));
+        let shown =
+            outer.iter().zip(others).try_fold(base, |offset, (placed, &index)| Some(offset + placed.at(index)?));
         if let Some(start) = shown {
             let first = at - range.start;
             lay_run(src, start, inner, index, &mut dst[first..first + len]);
@@ -350,16 +325,10 @@ fn lay_run<T: Pod>(src: &[T], start: i64, placed: &Placed, index: usize, dst: &m
 /// Writes the index at each point of a region, converted to `dtype`.
 pub(crate) fn iota(dtype: DType, region: &Region<'_>, dst: &mut [u8]) {
     match dtype {
-        DType::I32 => {
-            indices(region, bytemuck::cast_slice_mut::<u8, i32>(dst), |index| index as i32)
-        }
-        DType::U32 => {
-            indices(region, bytemuck::cast_slice_mut::<u8, u32>(dst), |index| index as u32)
-        }
+        DType::I32 => indices(region, bytemuck::cast_slice_mut::<u8, i32>(dst), |index| index as i32),
+        DType::U32 => indices(region, bytemuck::cast_slice_mut::<u8, u32>(dst), |index| index as u32),
         DType::I64 => indices(region, bytemuck::cast_slice_mut::<u8, i64>(dst), |index| index),
-        DType::F32 => {
-            indices(region, bytemuck::cast_slice_mut::<u8, f32>(dst), |index| index as f32)
-        }
+        DType::F32 => indices(region, bytemuck::cast_slice_mut::<u8, f32>(dst), |index| index as f32),
         DType::Bool => unreachable!("validation admits no iota of bools"),
     }
 }

@@ -103,9 +103,7 @@ pub(crate) fn components(
 ) -> Option<i64> {
     let mut most = Some(0i64);
     for (dim, slice) in parts {
-        let stride = shape[dim + 1..]
-            .iter()
-            .fold(1i64, |stride, extent| stride.wrapping_mul(extent.resolve(params)));
+        let stride = shape[dim + 1..].iter().fold(1i64, |stride, extent| stride.wrapping_mul(extent.resolve(params)));
         let greatest = shape[dim].resolve(params).wrapping_sub(slice.resolve(params));
         let along = greatest.checked_mul(stride).filter(|_| greatest >= 0);
         most = most.zip(along).and_then(|(most, along)| most.checked_add(along));

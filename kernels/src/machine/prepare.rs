@@ -1,13 +1,5 @@
 //! What is known of a program before any launch: kernels looked up, registers given slots, stages, in-place pairs.
 //!
-//! # Stages
-//!
-//! Where the reduced index does not fit a tile, the machine streams it in chunks, once per *stage*: a value is of the
-//! stage in which all reductions that it depends on are finished. Values that do not vary along the reduced axes are
-//! *resident*: computed once, when their stage begins. The others are recomputed in each stage that needs them.
-//!
-//! # Slots
-//!
 //! A register lives in a slot of scratch memory. Registers that vary along all tile axes are large and share slots by
 //! liveness in program order, which every stage keeps. The rest are small, may be computed ahead of their turn, and have
 //! slots of their own.
@@ -15,12 +7,12 @@
 use smallvec::SmallVec;
 
 use crate::lanes::{self, LaneFn};
-use crate::program::{
-    Access, DimMap, Extent, IndexComponent, Instr, Placement, Program, ReduceAlong, Reg, Vary,
-};
+use crate::program::{Access, DimMap, Extent, IndexComponent, Instr, LaneOp, Placement, Program, Reg};
 use crate::reduce::Reducer;
 
-use super::validate::clip;
+use super::dataflow::{defined, is_large, last_use, operands, reg, stores};
+use super::sharing::{in_place, may_view};
+use super::stages::{Stage, stages};
 
 /// An affine function of the domain point.
 #[derive(Clone, Debug)]
@@ -131,17 +123,6 @@ pub(crate) struct RegPlan {
     pub(crate) output: Option<usize>,
 }
 
-/// The steps of one stage, by number, in program order.
-#[derive(Clone, Default, Debug)]
-pub(crate) struct Stage {
-    /// Run once, when the stage begins.
-    pub(crate) resident: Vec<usize>,
-    /// Run for each chunk.
-    pub(crate) chunked: Vec<usize>,
-    /// The reductions that end with the stage, among `chunked`.
-    pub(crate) reductions: Vec<usize>,
-}
-
 /// A program, prepared.
 #[derive(Debug)]
 pub(crate) struct Prepared {
@@ -201,10 +182,7 @@ pub(crate) fn prepare(program: &Program) -> Prepared {
                 access: add(access),
                 input: usize::from(access.buffer),
                 first: advance(&mut components, indices.len()),
-                components: indices
-                    .iter()
-                    .map(|component| prepare_component(component, &mut add))
-                    .collect(),
+                components: indices.iter().map(|component| prepare_component(component, &mut add)).collect(),
             },
             Instr::Overlay { dst, background, buffer, placement } => Step::Overlay {
                 dst: *dst,
@@ -219,8 +197,7 @@ pub(crate) fn prepare(program: &Program) -> Prepared {
                 Step::Iota { dst: *dst, access: usize::MAX }
             }
             Instr::Lane { op, dst, args } => {
-                let dtypes: SmallVec<[_; 3]> =
-                    args.iter().map(|&arg| reg(program, arg).dtype).collect();
+                let dtypes: SmallVec<[_; 3]> = args.iter().map(|&arg| reg(program, arg).dtype).collect();
                 let kernel = lanes::kernel(*op, &dtypes, reg(program, *dst).dtype);
                 Step::Lane {
                     dst: *dst,
@@ -278,87 +255,13 @@ fn advance(count: &mut usize, by: usize) -> usize {
     *count - by
 }
 
-fn prepare_component(
-    component: &IndexComponent,
-    add: &mut impl FnMut(&Access) -> usize,
-) -> Component {
+fn prepare_component(component: &IndexComponent, add: &mut impl FnMut(&Access) -> usize) -> Component {
     Component {
         access: add(&component.index),
         input: usize::from(component.index.buffer),
         dim: usize::from(component.dim),
         slice: component.slice,
     }
-}
-
-fn reg(program: &Program, reg: Reg) -> crate::program::RegType {
-    program.regs[usize::from(reg.0)]
-}
-
-/// Variation as declared, without axes that have one index.
-fn vary(program: &Program, at: Reg) -> Vary {
-    clip(&program.domain, reg(program, at).vary)
-}
-
-/// Whether a register varies along all tile axes, as far as there are some.
-fn is_large(program: &Program, reg: Reg) -> bool {
-    let most = clip(&program.domain, Vary::BOTH);
-    most != Vary::NONE && vary(program, reg) == most
-}
-
-/// The registers that an instruction reads.
-fn operands(instr: &Instr) -> SmallVec<[Reg; 3]> {
-    match instr {
-        Instr::Load { .. }
-        | Instr::Gather { .. }
-        | Instr::Scalar { .. }
-        | Instr::Iota { .. }
-        | Instr::Dot { .. } => SmallVec::new(),
-        Instr::Overlay { background, .. } => SmallVec::from_slice(&[*background]),
-        Instr::Lane { args, .. } => args.clone(),
-        Instr::Reduce { src, init, .. } => SmallVec::from_slice(&[*src, *init]),
-        Instr::Store { src, .. } => SmallVec::from_slice(&[*src]),
-    }
-}
-
-fn defined(instr: &Instr) -> Option<Reg> {
-    match *instr {
-        Instr::Load { dst, .. }
-        | Instr::Gather { dst, .. }
-        | Instr::Overlay { dst, .. }
-        | Instr::Scalar { dst, .. }
-        | Instr::Iota { dst, .. }
-        | Instr::Lane { dst, .. }
-        | Instr::Reduce { dst, .. }
-        | Instr::Dot { dst, .. } => Some(dst),
-        Instr::Store { .. } => None,
-    }
-}
-
-/// The instruction that last reads a register.
-fn last_use(program: &Program, reg: Reg) -> Option<usize> {
-    program.body.iter().rposition(|instr| operands(instr).contains(&reg))
-}
-
-/// Whether a loaded register may be read from its buffer when the buffer shares an output's memory: only if the last
-/// reader comes before anything is stored there. Registers that are computed ahead of their turn are always copied.
-fn may_view(program: &Program, load: usize, dst: Reg, buffer: u16) -> bool {
-    let buffer = &program.buffers[usize::from(buffer)];
-    let store = program.body.iter().position(|instr| match instr {
-        Instr::Store { access, .. } => program.buffers[usize::from(access.buffer)] == *buffer,
-        _ => false,
-    });
-    let last = last_use(program, dst).unwrap_or(load);
-    is_large(program, dst) && store.is_none_or(|store| last < store)
-}
-
-fn stores(program: &Program) -> Vec<usize> {
-    let store_of = |output: usize| {
-        let buffer = usize::from(program.inputs) + output;
-        program.body.iter().position(|instr| matches!(instr, Instr::Store { access, .. } if usize::from(access.buffer) == buffer))
-    };
-    (0..program.outputs().len())
-        .map(|output| store_of(output).expect("validation found every output stored"))
-        .collect()
 }
 
 fn stored(program: &Program, steps: &[Step]) -> Vec<usize> {
@@ -397,12 +300,9 @@ fn early(program: &Program) -> Vec<bool> {
 
 /// Element operations of an instruction, roughly.
 fn work(instr: &Instr) -> usize {
-    use crate::program::LaneOp;
     match instr {
         Instr::Lane { op, .. } => match op {
-            LaneOp::Exponential | LaneOp::Log | LaneOp::Tanh | LaneOp::Logistic | LaneOp::Rsqrt => {
-                8
-            }
+            LaneOp::Exponential | LaneOp::Log | LaneOp::Tanh | LaneOp::Logistic | LaneOp::Rsqrt => 8,
             LaneOp::Power | LaneOp::Remainder => 30,
             LaneOp::Divide | LaneOp::Sqrt => 2,
             LaneOp::Abs
@@ -432,11 +332,8 @@ fn work(instr: &Instr) -> usize {
 
 /// Slots by liveness; how many are shared, and how many there are.
 fn assign_slots(program: &Program) -> (Vec<RegPlan>, usize, usize) {
-    let mut plans: Vec<RegPlan> = program
-        .regs
-        .iter()
-        .map(|ty| RegPlan { size: ty.dtype.size(), slot: usize::MAX, output: None })
-        .collect();
+    let mut plans: Vec<RegPlan> =
+        program.regs.iter().map(|ty| RegPlan { size: ty.dtype.size(), slot: usize::MAX, output: None }).collect();
     let mut free: Vec<usize> = Vec::new();
     let mut shared = 0;
     for (at, instr) in program.body.iter().enumerate() {
@@ -452,9 +349,7 @@ fn assign_slots(program: &Program) -> (Vec<RegPlan>, usize, usize) {
             }
         }
         let mut dead: SmallVec<[Reg; 3]> = operands(instr);
-        dead.retain(|&mut operand| {
-            is_large(program, operand) && last_use(program, operand) == Some(at)
-        });
+        dead.retain(|&mut operand| is_large(program, operand) && last_use(program, operand) == Some(at));
         dead.sort();
         dead.dedup();
         free.extend(dead.iter().map(|operand| plans[usize::from(operand.0)].slot));
@@ -471,187 +366,4 @@ fn assign_slots(program: &Program) -> (Vec<RegPlan>, usize, usize) {
         }
     }
     (plans, shared, slots)
-}
-
-/// The tile axis that reductions run along.
-fn reduced(program: &Program, vary: Vary) -> bool {
-    match program.reduce {
-        Some(ReduceAlong::Cols) => vary.cols,
-        Some(ReduceAlong::Rows) => vary.rows,
-        None => false,
-    }
-}
-
-/// Whether an access moves along the reduced axes.
-fn moves_reduced(program: &Program, access: &Access) -> bool {
-    reduced(program, movement(program, access))
-}
-
-/// Tile axes along which an access may move.
-fn movement(program: &Program, access: &Access) -> Vary {
-    let (outer, rows) =
-        (program.domain.outer.len(), program.domain.outer.len() + program.domain.rows.len());
-    let axes = access
-        .dims
-        .iter()
-        .filter(|dim| dim.step != Extent::ZERO)
-        .filter_map(|dim| dim.axis)
-        .map(usize::from);
-    let vary = axes.fold(Vary::NONE, |vary, axis| {
-        vary.join(Vary { rows: (outer..rows).contains(&axis), cols: axis >= rows })
-    });
-    clip(&program.domain, vary)
-}
-
-fn reg_stages(program: &Program) -> Vec<usize> {
-    let mut stages = vec![0; program.regs.len()];
-    for instr in &program.body {
-        let ready =
-            operands(instr).iter().map(|operand| stages[usize::from(operand.0)]).max().unwrap_or(0);
-        if let Some(dst) = defined(instr) {
-            stages[usize::from(dst.0)] = ready + usize::from(matches!(instr, Instr::Reduce { .. }));
-        }
-    }
-    stages
-}
-
-fn stages(program: &Program, steps: &[Step]) -> Vec<Stage> {
-    if program.reduce.is_none() {
-        return Vec::new();
-    }
-    let reg_stage = reg_stages(program);
-    let last = reg_stage.iter().copied().max().unwrap_or(0);
-    let mut stages = vec![Stage::default(); last + 1];
-    let ready = |instr: &Instr| {
-        operands(instr).iter().map(|operand| reg_stage[usize::from(operand.0)]).max().unwrap_or(0)
-    };
-    for (at, instr) in program.body.iter().enumerate() {
-        let chunked = match instr {
-            Instr::Store { access, .. } => moves_reduced(program, access),
-            // A reduction is fed chunk by chunk; its result is made when the chunks have passed.
-            Instr::Reduce { .. } => true,
-            Instr::Load { dst, .. }
-            | Instr::Gather { dst, .. }
-            | Instr::Overlay { dst, .. }
-            | Instr::Scalar { dst, .. }
-            | Instr::Iota { dst, .. }
-            | Instr::Lane { dst, .. }
-            | Instr::Dot { dst, .. } => reduced(program, vary(program, *dst)),
-        };
-        if !chunked {
-            stages[ready(instr)].resident.push(at);
-        }
-    }
-    for (s, stage) in stages.iter_mut().enumerate() {
-        // Backward from what the stage is for: its reductions and its stores.
-        let mut wanted = vec![false; program.regs.len()];
-        for (at, instr) in program.body.iter().enumerate().rev() {
-            let needed = match instr {
-                Instr::Reduce { .. } => ready(instr) == s,
-                Instr::Store { access, .. } => ready(instr) == s && moves_reduced(program, access),
-                Instr::Load { dst, .. }
-                | Instr::Gather { dst, .. }
-                | Instr::Overlay { dst, .. }
-                | Instr::Scalar { dst, .. }
-                | Instr::Iota { dst, .. }
-                | Instr::Lane { dst, .. }
-                | Instr::Dot { dst, .. } => {
-                    wanted[usize::from(dst.0)] && reduced(program, vary(program, *dst))
-                }
-            };
-            if needed {
-                stage.chunked.push(at);
-                for operand in operands(instr) {
-                    wanted[usize::from(operand.0)] = true;
-                }
-            }
-        }
-        stage.chunked.reverse();
-        stage.reductions = stage
-            .chunked
-            .iter()
-            .copied()
-            .filter(|&at| matches!(steps[at], Step::Reduce { .. }))
-            .collect();
-    }
-    stages
-}
-
-/// The pairs of [`Machine::in_place`](super::Machine::in_place).
-fn in_place(program: &Program) -> Vec<(u16, u16)> {
-    let mut pairs = Vec::new();
-    for input in 0..program.inputs {
-        for (output, &store) in stores(program).iter().enumerate() {
-            if may_share(program, input, store) {
-                pairs.push((input, output as u16));
-            }
-        }
-    }
-    pairs
-}
-
-/// Whether `input` may lie in the memory that instruction `store` writes: whatever is read there is read by the tile
-/// that writes it, and before it is written.
-fn may_share(program: &Program, input: u16, store: usize) -> bool {
-    let Instr::Store { src, access: stored } = &program.body[store] else {
-        return false;
-    };
-    if program.buffers[usize::from(input)] != program.buffers[usize::from(stored.buffer)] {
-        return false;
-    }
-    // Tiles differ along every axis but the reduced ones; if the store stands still along one of those, other tiles
-    // could read what this one has overwritten.
-    let (outer, rows) =
-        (program.domain.outer.len(), program.domain.outer.len() + program.domain.rows.len());
-    for (axis, extent) in program.domain.axes().enumerate() {
-        let exempt = match program.reduce {
-            Some(ReduceAlong::Cols) => axis >= rows,
-            Some(ReduceAlong::Rows) => (outer..rows).contains(&axis),
-            None => false,
-        };
-        let moves = stored
-            .dims
-            .iter()
-            .any(|dim| dim.axis.map(usize::from) == Some(axis) && dim.step != Extent::ZERO);
-        if !(exempt || moves || extent == Extent::ONE) {
-            return false;
-        }
-    }
-    let stages = reg_stages(program);
-    let needs = latest_needs(program, &stages);
-    let written = stages[usize::from(src.0)];
-    program.body.iter().enumerate().all(|(at, instr)| match instr {
-        // A stage after the store would read it again.
-        Instr::Load { dst, access } if access.buffer == input => {
-            access.dims == stored.dims && at < store && needs[usize::from(dst.0)] <= written
-        }
-        Instr::Load { .. } | Instr::Lane { .. } | Instr::Scalar { .. } | Instr::Iota { .. } => true,
-        Instr::Reduce { .. } | Instr::Store { .. } => true,
-        Instr::Overlay { buffer, .. } => *buffer != input,
-        Instr::Gather { access, indices, .. } => {
-            access.buffer != input
-                && indices.iter().all(|component| component.index.buffer != input)
-        }
-        Instr::Dot { lhs, rhs, .. } => lhs.buffer != input && rhs.buffer != input,
-    })
-}
-
-/// For each register the last stage that reads it: that of the last reduction or store which it goes into.
-fn latest_needs(program: &Program, stages: &[usize]) -> Vec<usize> {
-    let mut needs = vec![0; program.regs.len()];
-    for instr in program.body.iter().rev() {
-        let operands = operands(instr);
-        let ready =
-            operands.iter().map(|operand| stages[usize::from(operand.0)]).max().unwrap_or(0);
-        let need = match (instr, defined(instr)) {
-            // The result of a reduction is kept, so its operands are done with.
-            (Instr::Reduce { .. }, _) | (_, None) => ready,
-            (_, Some(dst)) => ready.max(needs[usize::from(dst.0)]),
-        };
-        for operand in operands {
-            let slot = &mut needs[usize::from(operand.0)];
-            *slot = need.max(*slot);
-        }
-    }
-    needs
 }

@@ -102,11 +102,7 @@ impl Worker {
 /// A block of at least `bytes` bytes in place of `block`, which is left empty.
 #[inline(always)]
 pub(super) fn take(block: &mut Block, bytes: usize) -> Result<Block, AllocError> {
-    if block.len() >= bytes {
-        Ok(std::mem::take(block))
-    } else {
-        Block::new(bytes.max(64).next_power_of_two())
-    }
+    if block.len() >= bytes { Ok(std::mem::take(block)) } else { Block::new(bytes.max(64).next_power_of_two()) }
 }
 
 /// A tile under way.
@@ -172,10 +168,7 @@ impl<'t> Tile<'t> {
     #[inline(always)]
     pub(super) fn part(&self, output: usize) -> (Range<usize>, Range<usize>) {
         let vary = self.launch.resolved.views.anchors[self.prepared.stored(output)].vary;
-        (
-            if vary.rows { self.rows.clone() } else { 0..1 },
-            if vary.cols { self.cols.clone() } else { 0..1 },
-        )
+        (if vary.rows { self.rows.clone() } else { 0..1 }, if vary.cols { self.cols.clone() } else { 0..1 })
     }
 
     /// The register as one dense slice, or as one number; `None` where its rows lie apart.
@@ -201,17 +194,11 @@ impl<'t> Tile<'t> {
                 self.bound_window(output).dense(rows, cols)?
             }
         };
-        Some(if height * width == 1 {
-            Source::Splat(movement::bits_at(bytes, size, 0))
-        } else {
-            Source::Slice(bytes)
-        })
+        Some(if height * width == 1 { Source::Splat(movement::bits_at(bytes, size, 0)) } else { Source::Slice(bytes) })
     }
 
     pub(super) fn bound_window(&self, output: usize) -> &Window<'t> {
-        self.windows[output]
-            .as_ref()
-            .expect("a register is bound to an output only where the tile has a part of it")
+        self.windows[output].as_ref().expect("a register is bound to an output only where the tile has a part of it")
     }
 
     /// The register at row `row` of the tile, counted from 0: its columns, or one number.
@@ -227,22 +214,14 @@ impl<'t> Tile<'t> {
                 let slot = self.prepared.regs[usize::from(reg.0)].slot;
                 &self.worker.slots[slot].bytes()[row * width * size..][..width * size]
             }
-            Bind::Input { input, offset, pitch } => {
-                &self.input(input)[offset + row * pitch..][..width * size]
-            }
+            Bind::Input { input, offset, pitch } => &self.input(input)[offset + row * pitch..][..width * size],
             Bind::Output(output) => {
                 let (rows, cols) = self.part(output);
                 let row = rows.start + if rows.len() > 1 { row } else { 0 };
-                self.bound_window(output)
-                    .dense(row..row + 1, cols)
-                    .expect("rows of a bound output are dense")
+                self.bound_window(output).dense(row..row + 1, cols).expect("rows of a bound output are dense")
             }
         };
-        if vary.cols {
-            Source::Slice(bytes)
-        } else {
-            Source::Splat(movement::bits_at(bytes, size, 0))
-        }
+        if vary.cols { Source::Slice(bytes) } else { Source::Splat(movement::bits_at(bytes, size, 0)) }
     }
 
     /// The one number of a register that varies along nothing.
@@ -279,24 +258,18 @@ impl<'t> Tile<'t> {
     /// Has `compute` write the register: to its output if the tile's part of that is dense and nobody else reads it, or to
     /// its slot.
     #[inline(always)]
-    pub(super) fn produce(
-        &mut self,
-        dst: Reg,
-        compute: impl FnOnce(&Self, &mut [u8]),
-    ) -> Result<(), RunError> {
+    pub(super) fn produce(&mut self, dst: Reg, compute: impl FnOnce(&Self, &mut [u8])) -> Result<(), RunError> {
         let plan = self.prepared.regs[usize::from(dst.0)];
         let (height, width) = self.dims(self.vary(dst));
         if let Some(output) = plan.output.filter(|&output| !self.launch.shared[output]) {
             let (rows, cols) = self.part(output);
-            if (rows.len(), cols.len()) == (height, width) {
-                if let Some(mut window) =
-                    self.windows[output].take_if(|window| window.is_dense(&rows, &cols))
-                {
-                    compute(self, window.dense_mut(rows, cols).expect("a dense part is a slice"));
-                    self.windows[output] = Some(window);
-                    self.bind(dst, Bind::Output(output));
-                    return Ok(());
-                }
+            if (rows.len(), cols.len()) == (height, width)
+                && let Some(mut window) = self.windows[output].take_if(|window| window.is_dense(&rows, &cols))
+            {
+                compute(self, window.dense_mut(rows, cols).expect("a dense part is a slice"));
+                self.windows[output] = Some(window);
+                self.bind(dst, Bind::Output(output));
+                return Ok(());
             }
         }
         let bytes = height * width * plan.size;

@@ -85,16 +85,13 @@ pub(crate) fn resolve(
         regroup(&mut kept);
     }
     let axes = |group: Group| {
-        let extents =
-            kept.iter().filter(|axis| axis.group == group).map(|axis| axis.extent).collect();
+        let extents = kept.iter().filter(|axis| axis.group == group).map(|axis| axis.extent).collect();
         Axes::new(extents).ok_or_else(uncountable)
     };
     let (outer, rows, cols) = (axes(Group::Outer)?, axes(Group::Rows)?, axes(Group::Cols)?);
-    let points =
-        outer.len().checked_mul(rows.len()).and_then(|points| points.checked_mul(cols.len()));
+    let points = outer.len().checked_mul(rows.len()).and_then(|points| points.checked_mul(cols.len()));
     let points = points.ok_or_else(uncountable)?;
-    let contracted =
-        table.extents[rank..].iter().try_fold(1usize, |len, &extent| len.checked_mul(extent));
+    let contracted = table.extents[rank..].iter().try_fold(1usize, |len, &extent| len.checked_mul(extent));
     let contracted = contracted.ok_or_else(uncountable)?;
 
     let mut views = views(&table, &kept, rank, &rows, &cols);
@@ -108,16 +105,10 @@ pub(crate) fn resolve(
                 let most = components(parts, shape, params, &mut limits);
                 let high = reach(&table, *access).map(|(_, high)| high);
                 let high = high.zip(most).and_then(|(high, most)| high.checked_add(most));
-                views.anchors[*access].readable &=
-                    high.is_some_and(|high| high < table.elements[*access]);
+                views.anchors[*access].readable &= high.is_some_and(|high| high < table.elements[*access]);
             }
             Step::Overlay { input, placement, .. } => {
-                overlays.push(Overlaid::new(
-                    placement,
-                    &program.buffers[*input].shape,
-                    params,
-                    &kept,
-                )?);
+                overlays.push(Overlaid::new(placement, &program.buffers[*input].shape, params, &kept)?);
             }
             Step::Load { .. }
             | Step::Scalar { .. }
@@ -137,8 +128,7 @@ pub(crate) fn resolve(
 
     let work = prepared.work + if prepared.dot.is_some() { contracted / DOT_WORK } else { 0 };
     let cut_for = (pool.threads(), pool.grain());
-    let threads =
-        if cut_for.0 > 1 && points.saturating_mul(work) >= cut_for.1 { cut_for.0 } else { 1 };
+    let threads = if cut_for.0 > 1 && points.saturating_mul(work) >= cut_for.1 { cut_for.0 } else { 1 };
     let Tiling { unit_rows, unit_cols, walk } = tiling(&Question {
         outer: outer.len(),
         rows: rows.len(),
@@ -150,8 +140,7 @@ pub(crate) fn resolve(
         threads,
         registers: prepared.large_slots,
     });
-    let dot =
-        prepared.dot.map(|at| dot_offsets(&prepared.steps[at], &views, &kept, contracted, &cols));
+    let dot = prepared.dot.map(|at| dot_offsets(&prepared.steps[at], &views, &kept, contracted, &cols));
     let grid = Grid { outer, rows, cols, unit_rows, unit_cols };
     let output_lens = lens[usize::from(program.inputs)..].iter().copied();
     let partition = Partition::new(grid, footprints(program, prepared, &views).zip(output_lens));
@@ -187,11 +176,7 @@ fn lens(program: &Program, params: &[i64]) -> Result<SmallVec<[usize; 8]>, RunEr
             empty |= extent == 0;
             len = len.and_then(|len| len.checked_mul(extent));
         }
-        lens.push(if empty {
-            0
-        } else {
-            len.filter(|&len| len <= isize::MAX as usize).ok_or_else(uncountable)?
-        });
+        lens.push(if empty { 0 } else { len.filter(|&len| len <= isize::MAX as usize).ok_or_else(uncountable)? });
     }
     Ok(lens)
 }
@@ -202,12 +187,7 @@ fn table(program: &Program, prepared: &Prepared, params: &[i64]) -> Result<Table
         extents.push(length(extent, params)?);
     }
     let width = extents.len();
-    let mut table = Table {
-        extents,
-        strides: SmallVec::new(),
-        bases: SmallVec::new(),
-        elements: SmallVec::new(),
-    };
+    let mut table = Table { extents, strides: SmallVec::new(), bases: SmallVec::new(), elements: SmallVec::new() };
     table.strides.resize(prepared.affine.len() * width, 0);
     for (access, affine) in prepared.affine.iter().enumerate() {
         let row = &mut table.strides[access * width..(access + 1) * width];
@@ -241,8 +221,7 @@ fn table(program: &Program, prepared: &Prepared, params: &[i64]) -> Result<Table
 /// Merges the axes that every access steps through as if they were one. Axes of one index go.
 fn merge(program: &Program, prepared: &Prepared, table: &Table) -> SmallVec<[Merged; 6]> {
     let domain = &program.domain;
-    let (outer, rows, rank) =
-        (domain.outer.len(), domain.outer.len() + domain.rows.len(), domain.rank());
+    let (outer, rows, rank) = (domain.outer.len(), domain.outer.len() + domain.rows.len(), domain.rank());
     let free = program.reduce.is_none() && prepared.dot.is_none();
     let mut kept = SmallVec::<[Merged; 6]>::new();
     for (axis, &extent) in table.extents.iter().enumerate() {
@@ -257,20 +236,17 @@ fn merge(program: &Program, prepared: &Prepared, table: &Table) -> SmallVec<[Mer
         };
         let pinned = prepared.pinned.contains(&(axis as u8));
         if let Some(last) = kept.last_mut() {
-            let together = (free || last.group == group)
-                && !pinned
-                && !last.pinned
-                && extent != 0
-                && last.extent != 0;
+            let together = (free || last.group == group) && !pinned && !last.pinned && extent != 0 && last.extent != 0;
             let as_one = |access| {
                 let row = table.row(access);
                 row[axis].checked_mul(extent as i64) == Some(row[last.axis])
             };
-            if together && (0..prepared.affine.len()).all(as_one) {
-                if let Some(product) = last.extent.checked_mul(extent) {
-                    *last = Merged { extent: product, axis, ..*last };
-                    continue;
-                }
+            if together
+                && (0..prepared.affine.len()).all(as_one)
+                && let Some(product) = last.extent.checked_mul(extent)
+            {
+                *last = Merged { extent: product, axis, ..*last };
+                continue;
             }
         }
         kept.push(Merged { extent, axis, group, pinned });
@@ -324,20 +300,14 @@ fn views(table: &Table, kept: &[Merged], rank: usize, rows: &Axes, cols: &Axes) 
 /// The least and greatest offset of an access over the whole domain; where the domain is empty, at index 0 of the empty
 /// axes. `None` where it overflows.
 fn reach(table: &Table, access: usize) -> Option<(i64, i64)> {
-    let axes = table
-        .extents
-        .iter()
-        .zip(table.row(access))
-        .filter(|&(&extent, &stride)| extent > 1 && stride != 0);
+    let axes = table.extents.iter().zip(table.row(access)).filter(|&(&extent, &stride)| extent > 1 && stride != 0);
     span(table.bases[access], axes)
 }
 
 /// Whether an access stays in its buffer. A contraction over nothing reads nothing.
 fn in_bounds(table: &Table, access: usize, rank: usize) -> bool {
-    let idle = table.extents[rank..].contains(&0)
-        && table.row(access)[rank..].iter().any(|&stride| stride != 0);
-    idle || reach(table, access)
-        .is_some_and(|(low, high)| low >= 0 && high < table.elements[access])
+    let idle = table.extents[rank..].contains(&0) && table.row(access)[rank..].iter().any(|&stride| stride != 0);
+    idle || reach(table, access).is_some_and(|(low, high)| low >= 0 && high < table.elements[access])
 }
 
 fn check_bounds(program: &Program, prepared: &Prepared, views: &Views) -> Result<(), RunError> {
@@ -348,10 +318,7 @@ fn check_bounds(program: &Program, prepared: &Prepared, views: &Views) -> Result
         if views.anchors[access].readable {
             return Ok(());
         }
-        Err(RunError::arguments(format!(
-            "instruction {at} of `{}` leaves its buffer",
-            program.name
-        )))
+        Err(RunError::arguments(format!("instruction {at} of `{}` leaves its buffer", program.name)))
     };
     for (at, step) in prepared.steps.iter().enumerate() {
         match step {
@@ -378,33 +345,23 @@ fn check_bounds(program: &Program, prepared: &Prepared, views: &Views) -> Result
 
 /// Whether an access runs along memory by rows.
 fn is_transposed(view: &View<'_>) -> bool {
-    let (row, col) =
-        (view.rows.last().copied().unwrap_or(0), view.cols.last().copied().unwrap_or(0));
+    let (row, col) = (view.rows.last().copied().unwrap_or(0), view.cols.last().copied().unwrap_or(0));
     row != 0 && col != 0 && row.unsigned_abs() < col.unsigned_abs()
 }
 
 /// Along what each register varies in this launch.
-fn variation(
-    program: &Program,
-    prepared: &Prepared,
-    views: &Views,
-    both: Vary,
-) -> SmallVec<[Vary; 16]> {
+fn variation(program: &Program, prepared: &Prepared, views: &Views, both: Vary) -> SmallVec<[Vary; 16]> {
     let mut vary = SmallVec::<[Vary; 16]>::new();
     vary.resize(program.regs.len(), Vary::NONE);
     for step in &prepared.steps {
         let along = match step {
             Step::Load { access, .. } | Step::Iota { access, .. } => views.anchors[*access].vary,
-            Step::Gather { access, components, .. } => {
-                components.iter().fold(views.anchors[*access].vary, |vary, own| {
-                    vary.join(views.anchors[own.access].vary)
-                })
-            }
+            Step::Gather { access, components, .. } => components
+                .iter()
+                .fold(views.anchors[*access].vary, |vary, own| vary.join(views.anchors[own.access].vary)),
             Step::Overlay { .. } | Step::Dot { .. } => both,
             Step::Scalar { .. } => Vary::NONE,
-            Step::Lane { args, .. } => {
-                args.iter().fold(Vary::NONE, |along, arg| along.join(vary[usize::from(arg.0)]))
-            }
+            Step::Lane { args, .. } => args.iter().fold(Vary::NONE, |along, arg| along.join(vary[usize::from(arg.0)])),
             Step::Reduce { src, .. } => {
                 let along = vary[usize::from(src.0)];
                 match program.reduce {
@@ -422,11 +379,7 @@ fn variation(
 }
 
 /// The steps that may run once, ahead of a unit's rows, because nothing of theirs changes from row to row; and the rest.
-fn ahead(
-    prepared: &Prepared,
-    views: &Views,
-    vary: &[Vary],
-) -> (SmallVec<[u16; 16]>, SmallVec<[u16; 16]>) {
+fn ahead(prepared: &Prepared, views: &Views, vary: &[Vary]) -> (SmallVec<[u16; 16]>, SmallVec<[u16; 16]>) {
     let (mut ahead, mut by_row) = (SmallVec::new(), SmallVec::new());
     for (at, step) in prepared.steps.iter().enumerate() {
         let rows = match step {
@@ -464,18 +417,11 @@ fn footprints<'a>(
 }
 
 /// The offsets of a contraction's operands.
-fn dot_offsets(
-    step: &Step,
-    views: &Views,
-    kept: &[Merged],
-    contracted: usize,
-    cols: &Axes,
-) -> DotOffsets {
+fn dot_offsets(step: &Step, views: &Views, kept: &[Merged], contracted: usize, cols: &Axes) -> DotOffsets {
     let Step::Dot { lhs, rhs, .. } = *step else {
         unreachable!("the dot of a program is a dot, not {step:?}");
     };
-    let extents =
-        kept.iter().filter(|axis| axis.group == Group::Contract).map(|axis| axis.extent).collect();
+    let extents = kept.iter().filter(|axis| axis.group == Group::Contract).map(|axis| axis.extent).collect();
     let axes = Axes::new(extents).expect("the contracted index was counted");
     debug_assert_eq!(axes.len(), contracted, "merging keeps the number of indices");
     DotOffsets {
@@ -489,8 +435,6 @@ fn dot_offsets(
 fn offsets(axes: &Axes, strides: &[i64]) -> Vec<i64> {
     let mut all = Vec::with_capacity(axes.len());
     let inner = axes.inner_stride(strides);
-    axes.runs(strides, 0..axes.len(), |_, offset, len| {
-        all.extend((0..len as i64).map(|k| offset + k * inner))
-    });
+    axes.runs(strides, 0..axes.len(), |_, offset, len| all.extend((0..len as i64).map(|k| offset + k * inner)));
     all
 }

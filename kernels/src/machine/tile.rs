@@ -38,16 +38,10 @@ impl<'t> Tile<'t> {
             }
         }
         match &prepared.steps[at] {
-            Step::Load { dst, access, input, may_view } => {
-                self.load(*dst, *access, *input, *may_view)
+            Step::Load { dst, access, input, may_view } => self.load(*dst, *access, *input, *may_view),
+            Step::Gather { dst, access, input, first, components } => {
+                self.gather(*dst, *access, *input, &self.launch.resolved.components[*first..], components)
             }
-            Step::Gather { dst, access, input, first, components } => self.gather(
-                *dst,
-                *access,
-                *input,
-                &self.launch.resolved.components[*first..],
-                components,
-            ),
             Step::Overlay { dst, background, input, number, .. } => {
                 self.overlay(*dst, *background, *input, &self.launch.resolved.overlays[*number])
             }
@@ -60,20 +54,12 @@ impl<'t> Tile<'t> {
             Step::Iota { dst, access } => {
                 let dtype = self.program.regs[usize::from(dst.0)].dtype;
                 self.produce(*dst, |tile, out| {
-                    movement::iota(
-                        dtype,
-                        &tile.region(tile.launch.resolved.views.get(*access)),
-                        out,
-                    )
+                    movement::iota(dtype, &tile.region(tile.launch.resolved.views.get(*access)), out)
                 })
             }
             Step::Lane { dst, kernel, args } => self.lane(*dst, *kernel, args),
-            Step::Reduce { dst, src, init, reducer, acc } => {
-                self.reduce(*dst, *src, *init, reducer, *acc)
-            }
-            Step::Dot { dst, lhs, rhs, lhs_input, rhs_input } => {
-                self.dot(*dst, *lhs, *rhs, *lhs_input, *rhs_input)
-            }
+            Step::Reduce { dst, src, init, reducer, acc } => self.reduce(*dst, *src, *init, reducer, *acc),
+            Step::Dot { dst, lhs, rhs, lhs_input, rhs_input } => self.dot(*dst, *lhs, *rhs, *lhs_input, *rhs_input),
             Step::Store { src, output, .. } => {
                 self.store(*src, *output);
                 Ok(())
@@ -82,13 +68,7 @@ impl<'t> Tile<'t> {
     }
 
     #[inline]
-    fn load(
-        &mut self,
-        dst: Reg,
-        access: usize,
-        input: usize,
-        may_view: bool,
-    ) -> Result<(), RunError> {
+    fn load(&mut self, dst: Reg, access: usize, input: usize, may_view: bool) -> Result<(), RunError> {
         let launch = self.launch;
         let view = launch.resolved.views.get(access);
         if !view.readable {
@@ -116,14 +96,12 @@ impl<'t> Tile<'t> {
             return Ok(());
         }
         let pitch = region.rows.stride();
-        let dense_row = width == 1
-            || (region.cols.stride() == 1 && region.cols.axes.is_one_run(&region.col_range));
+        let dense_row = width == 1 || (region.cols.stride() == 1 && region.cols.axes.is_one_run(&region.col_range));
         let even_rows = height == 1
             || (region.rows.axes.is_one_run(&region.row_range)
                 && (pitch == width as i64 || (pitch > 0 && width >= APART)));
         if dense_row && even_rows {
-            let (offset, pitch) =
-                (start as usize * size, if height == 1 { 0 } else { pitch as usize * size });
+            let (offset, pitch) = (start as usize * size, if height == 1 { 0 } else { pitch as usize * size });
             self.bind(dst, Bind::Input { input, offset, pitch });
             return Ok(());
         }
@@ -134,9 +112,7 @@ impl<'t> Tile<'t> {
     fn load_shared(&mut self, dst: Reg, output: usize, may_view: bool) -> Result<(), RunError> {
         let (rows, cols) = self.part(output);
         let window = self.bound_window(output);
-        if may_view
-            && (rows.is_empty() || window.dense(rows.start..rows.start + 1, cols.clone()).is_some())
-        {
+        if may_view && (rows.is_empty() || window.dense(rows.start..rows.start + 1, cols.clone()).is_some()) {
             self.bind(dst, Bind::Output(output));
             return Ok(());
         }
@@ -154,9 +130,7 @@ impl<'t> Tile<'t> {
         let launch = self.launch;
         let view = launch.resolved.views.get(access);
         if !view.readable
-            || components
-                .iter()
-                .any(|component| !launch.resolved.views.anchors[component.access].readable)
+            || components.iter().any(|component| !launch.resolved.views.anchors[component.access].readable)
         {
             self.bind(dst, Bind::Splat(0));
             return Ok(());
@@ -188,19 +162,12 @@ impl<'t> Tile<'t> {
         self.produce(dst, |_, out| movement::gather(bytes, size, &region, &picked, out))
     }
 
-    fn overlay(
-        &mut self,
-        dst: Reg,
-        background: Reg,
-        input: usize,
-        overlaid: &Overlaid,
-    ) -> Result<(), RunError> {
+    fn overlay(&mut self, dst: Reg, background: Reg, input: usize, overlaid: &Overlaid) -> Result<(), RunError> {
         let grid = self.launch.resolved.grid();
         let outer = grid.outer.indices(self.outer);
-        let base =
-            overlaid.outer.iter().zip(outer).try_fold(overlaid.base, |base, (placed, index)| {
-                base.map(|base| placed.at(index).map(|offset| base + offset))
-            });
+        let base = overlaid.outer.iter().zip(outer).try_fold(overlaid.base, |base, (placed, index)| {
+            base.map(|base| placed.at(index).map(|offset| base + offset))
+        });
         let vary = self.vary(dst);
         let (height, width) = self.dims(vary);
         let laid = base.flatten().map(|base| Laid {
@@ -223,8 +190,7 @@ impl<'t> Tile<'t> {
     fn lane(&mut self, dst: Reg, kernel: LaneFn, args: &[Reg]) -> Result<(), RunError> {
         let vary = self.vary(dst);
         if vary == Vary::NONE {
-            let sources: SmallVec<[Source<'_>; 3]> =
-                args.iter().map(|&arg| Source::Splat(self.number(arg))).collect();
+            let sources: SmallVec<[Source<'_>; 3]> = args.iter().map(|&arg| Source::Splat(self.number(arg))).collect();
             let mut number = [0u64];
             let size = self.size(dst);
             kernel(self.isa, &mut bytemuck::bytes_of_mut(&mut number)[..size], &sources);
@@ -249,8 +215,7 @@ impl<'t> Tile<'t> {
             let row_bytes = width * self.size(dst);
             return self.produce(dst, |tile, out| {
                 for (row, out) in out.chunks_exact_mut(row_bytes).enumerate() {
-                    let sources: SmallVec<[Source<'_>; 3]> =
-                        args.iter().map(|&arg| tile.row(arg, row)).collect();
+                    let sources: SmallVec<[Source<'_>; 3]> = args.iter().map(|&arg| tile.row(arg, row)).collect();
                     kernel(tile.isa, out, &sources);
                 }
             });
@@ -265,9 +230,7 @@ impl<'t> Tile<'t> {
         }
         self.produce(dst, |tile, out| {
             let source = |(n, &arg): (usize, &Reg)| match &blocks[n] {
-                block if block.is_empty() => {
-                    tile.whole(arg).expect("an operand that fits is whole")
-                }
+                block if block.is_empty() => tile.whole(arg).expect("an operand that fits is whole"),
                 block => Source::Slice(&block.bytes()[..height * width * tile.size(arg)]),
             };
             let sources: SmallVec<[Source<'_>; 3]> = args.iter().enumerate().map(source).collect();

@@ -69,17 +69,11 @@ pub(crate) fn tiling(question: &Question) -> Tiling {
     let (rows, cols) = (rows.max(1), cols.max(1));
     match along {
         Some(ReduceAlong::Rows) => along_rows(question, rows, cols),
-        Some(ReduceAlong::Cols) if dot.is_none() && cols > KEPT => Tiling {
-            unit_rows: 1,
-            unit_cols: cols,
-            walk: Walk::Stream(BLOCK.next_multiple_of(COL_LANES)),
-        },
+        Some(ReduceAlong::Cols) if dot.is_none() && cols > KEPT => {
+            Tiling { unit_rows: 1, unit_cols: cols, walk: Walk::Stream(BLOCK.next_multiple_of(COL_LANES)) }
+        }
         Some(ReduceAlong::Cols) => {
-            let block = if dot.is_some() {
-                (KEPT / cols).clamp(8, DOT_ROWS)
-            } else {
-                (BLOCK / cols).max(1)
-            };
+            let block = if dot.is_some() { (KEPT / cols).clamp(8, DOT_ROWS) } else { (BLOCK / cols).max(1) };
             in_blocks(question, block.min(rows), cols)
         }
         None if let Some(depth) = dot => {
@@ -118,20 +112,11 @@ fn along_rows(question: &Question, rows: usize, cols: usize) -> Tiling {
     };
     let kept = KEPT / rows;
     if question.dot.is_some() {
-        return Tiling {
-            unit_rows: rows,
-            unit_cols: kept.max(SQUARE).min(share).min(cols),
-            walk: Walk::Blocks(rows),
-        };
+        return Tiling { unit_rows: rows, unit_cols: kept.max(SQUARE).min(share).min(cols), walk: Walk::Blocks(rows) };
     }
     if kept >= cols || (question.stages > 1 && kept >= LINE) {
-        let unit_cols =
-            (kept / LINE * LINE).clamp(1, STRIP).max(if kept >= cols { cols } else { 1 });
-        return Tiling {
-            unit_rows: rows,
-            unit_cols: unit_cols.min(share).min(cols),
-            walk: Walk::Blocks(rows),
-        };
+        let unit_cols = (kept / LINE * LINE).clamp(1, STRIP).max(if kept >= cols { cols } else { 1 });
+        return Tiling { unit_rows: rows, unit_cols: unit_cols.min(share).min(cols), walk: Walk::Blocks(rows) };
     }
     let unit_cols = STRIP.min(share).min(cols);
     let chunk = (BLOCK / unit_cols / ROW_LANES * ROW_LANES).max(ROW_LANES);
@@ -147,9 +132,7 @@ mod tests {
         for rows in [0, 1, 7, 64, 1000, 100_000] {
             for cols in [0, 1, 10, 64, 500, 5000, 17_000, 1_000_000] {
                 for along in [None, Some(ReduceAlong::Rows), Some(ReduceAlong::Cols)] {
-                    for (dot, transposed) in
-                        [(None, false), (Some(0), false), (Some(4096), false), (None, true)]
-                    {
+                    for (dot, transposed) in [(None, false), (Some(0), false), (Some(4096), false), (None, true)] {
                         for (threads, stages) in [(1, 1), (1, 2), (2, 1), (2, 3), (8, 3)] {
                             let question = Question {
                                 outer: 1,
@@ -163,10 +146,7 @@ mod tests {
                                 registers: 3,
                             };
                             let tiling = tiling(&question);
-                            assert!(
-                                tiling.unit_rows > 0 && tiling.unit_cols > 0,
-                                "{question:?}: {tiling:?}"
-                            );
+                            assert!(tiling.unit_rows > 0 && tiling.unit_cols > 0, "{question:?}: {tiling:?}");
                             match (along, tiling.walk) {
                                 (_, Walk::Blocks(0)) | (None, Walk::Stream(_)) => {
                                     panic!("{question:?}: {tiling:?}")

@@ -5,8 +5,8 @@
 use crate::dtype::DType;
 use crate::lanes;
 use crate::program::{
-    Access, BufferType, DimMap, Domain, Extent, IndexComponent, Instr, LaneOp, Monoid, Placement,
-    Program, ReduceAlong, Reg, RegType, Vary,
+    Access, BufferType, DimMap, Domain, Extent, IndexComponent, Instr, LaneOp, Monoid, Placement, Program, ReduceAlong,
+    Reg, RegType, Vary,
 };
 use crate::reduce::Reducer;
 
@@ -17,27 +17,15 @@ use super::error::InvalidProgram;
 /// # Errors
 /// The first rule that it breaks.
 pub(crate) fn validate(program: &Program) -> Result<(), InvalidProgram> {
-    let mut check = Check {
-        program,
-        at: None,
-        defined: vec![false; program.regs.len()],
-        stored: Vec::new(),
-        dots: 0,
-    };
+    let mut check = Check { program, at: None, defined: vec![false; program.regs.len()], stored: Vec::new(), dots: 0 };
     check.stored = vec![false; program.buffers.len().saturating_sub(usize::from(program.inputs))];
     check.declarations().map_err(|reason| InvalidProgram::new(&program.name, None, reason))?;
     for (at, instr) in program.body.iter().enumerate() {
         check.at = Some(at);
-        check
-            .instr(instr)
-            .map_err(|reason| InvalidProgram::new(&program.name, check.at, reason))?;
+        check.instr(instr).map_err(|reason| InvalidProgram::new(&program.name, check.at, reason))?;
     }
     match check.stored.iter().position(|&stored| !stored) {
-        Some(output) => Err(InvalidProgram::new(
-            &program.name,
-            None,
-            format!("output {output} is never stored"),
-        )),
+        Some(output) => Err(InvalidProgram::new(&program.name, None, format!("output {output} is never stored"))),
         None => Ok(()),
     }
 }
@@ -67,21 +55,12 @@ impl Check<'_> {
     fn declarations(&self) -> Result<(), Broken> {
         let program = self.program;
         ensure(usize::from(program.inputs) <= program.buffers.len(), || {
-            format!(
-                "{} inputs are declared, but only {} buffers",
-                program.inputs,
-                program.buffers.len()
-            )
+            format!("{} inputs are declared, but only {} buffers", program.inputs, program.buffers.len())
         })?;
         ensure(program.domain.rank() + program.contract.len() <= usize::from(u8::MAX), || {
-            format!(
-                "{} axes are more than an axis number can name",
-                program.domain.rank() + program.contract.len()
-            )
+            format!("{} axes are more than an axis number can name", program.domain.rank() + program.contract.len())
         })?;
-        ensure(program.body.len() <= usize::from(u16::MAX), || {
-            format!("{} instructions", program.body.len())
-        })?;
+        ensure(program.body.len() <= usize::from(u16::MAX), || format!("{} instructions", program.body.len()))?;
         for extent in program.domain.axes().chain(program.contract.iter().copied()) {
             self.length(extent)?;
         }
@@ -94,9 +73,9 @@ impl Check<'_> {
     fn extent(&self, extent: Extent) -> Result<(), Broken> {
         match extent {
             Extent::Fixed(_) => Ok(()),
-            Extent::Param(param) => ensure(param < self.program.params, || {
-                format!("parameter {param} of {} declared", self.program.params)
-            }),
+            Extent::Param(param) => {
+                ensure(param < self.program.params, || format!("parameter {param} of {} declared", self.program.params))
+            }
         }
     }
 
@@ -111,16 +90,13 @@ impl Check<'_> {
 
     fn reg(&self, reg: Reg) -> Result<RegType, Broken> {
         let ty = self.program.regs.get(usize::from(reg.0)).copied();
-        let ty = ty
-            .ok_or_else(|| format!("register {} of {} declared", reg.0, self.program.regs.len()))?;
+        let ty = ty.ok_or_else(|| format!("register {} of {} declared", reg.0, self.program.regs.len()))?;
         Ok(RegType { vary: clip(&self.program.domain, ty.vary), ..ty })
     }
 
     fn used(&self, reg: Reg) -> Result<RegType, Broken> {
         let ty = self.reg(reg)?;
-        ensure(self.defined[usize::from(reg.0)], || {
-            format!("register {} is used before it is defined", reg.0)
-        })?;
+        ensure(self.defined[usize::from(reg.0)], || format!("register {} is used before it is defined", reg.0))?;
         Ok(ty)
     }
 
@@ -134,10 +110,7 @@ impl Check<'_> {
 
     fn input(&self, buffer: u16) -> Result<&BufferType, Broken> {
         ensure(buffer < self.program.inputs, || {
-            format!(
-                "buffer {buffer} is read, but only the first {} are inputs",
-                self.program.inputs
-            )
+            format!("buffer {buffer} is read, but only the first {} are inputs", self.program.inputs)
         })?;
         Ok(&self.program.buffers[usize::from(buffer)])
     }
@@ -186,16 +159,9 @@ impl Check<'_> {
     fn defines(&mut self, dst: Reg, dtype: DType, vary: Vary) -> Result<(), Broken> {
         let ty = self.define(dst)?;
         let vary = clip(&self.program.domain, vary);
-        ensure(ty.dtype == dtype, || {
-            format!("register {} is declared {}, but gets {dtype}", dst.0, ty.dtype)
-        })?;
+        ensure(ty.dtype == dtype, || format!("register {} is declared {}, but gets {dtype}", dst.0, ty.dtype))?;
         ensure(ty.vary.join(vary) == ty.vary, || {
-            format!(
-                "register {} is declared to vary along {}, but varies along {}",
-                dst.0,
-                Words(ty.vary),
-                Words(vary)
-            )
+            format!("register {} is declared to vary along {}, but varies along {}", dst.0, Words(ty.vary), Words(vary))
         })
     }
 
@@ -228,12 +194,7 @@ impl Check<'_> {
         }
     }
 
-    fn gather(
-        &mut self,
-        dst: Reg,
-        access: &Access,
-        indices: &[IndexComponent],
-    ) -> Result<(), Broken> {
+    fn gather(&mut self, dst: Reg, access: &Access, indices: &[IndexComponent]) -> Result<(), Broken> {
         let (dtype, mut vary) = self.read(access)?;
         let rank = access.dims.len();
         for component in indices {
@@ -248,18 +209,10 @@ impl Check<'_> {
         self.defines(dst, dtype, vary)
     }
 
-    fn overlay(
-        &mut self,
-        dst: Reg,
-        background: Reg,
-        buffer: u16,
-        placement: &[Placement],
-    ) -> Result<(), Broken> {
+    fn overlay(&mut self, dst: Reg, background: Reg, buffer: u16, placement: &[Placement]) -> Result<(), Broken> {
         let ty = self.used(background)?;
         let input = self.input(buffer)?;
-        ensure(input.dtype == ty.dtype, || {
-            format!("a buffer of {} laid over {}", input.dtype, ty.dtype)
-        })?;
+        ensure(input.dtype == ty.dtype, || format!("a buffer of {} laid over {}", input.dtype, ty.dtype))?;
         ensure(placement.len() == input.shape.len(), || {
             format!("{} placements for a buffer of rank {}", placement.len(), input.shape.len())
         })?;
@@ -291,20 +244,12 @@ impl Check<'_> {
     }
 
     fn reduce(&mut self, monoid: Monoid, dst: Reg, src: Reg, init: Reg) -> Result<(), Broken> {
-        let along = self
-            .program
-            .reduce
-            .ok_or_else(|| String::from("a reduction in a program that declares no direction"))?;
+        let along =
+            self.program.reduce.ok_or_else(|| String::from("a reduction in a program that declares no direction"))?;
         let (src, init) = (self.used(src)?, self.used(init)?);
-        ensure(Reducer::new(monoid, src.dtype).is_some(), || {
-            format!("{monoid:?} does not reduce {}", src.dtype)
-        })?;
-        ensure(init.dtype == src.dtype, || {
-            format!("an initial value of {} for {}", init.dtype, src.dtype)
-        })?;
-        ensure(init.vary == Vary::NONE, || {
-            format!("an initial value that varies along {}", Words(init.vary))
-        })?;
+        ensure(Reducer::new(monoid, src.dtype).is_some(), || format!("{monoid:?} does not reduce {}", src.dtype))?;
+        ensure(init.dtype == src.dtype, || format!("an initial value of {} for {}", init.dtype, src.dtype))?;
+        ensure(init.vary == Vary::NONE, || format!("an initial value that varies along {}", Words(init.vary)))?;
         let left = match along {
             ReduceAlong::Cols => Vary { cols: false, ..src.vary },
             ReduceAlong::Rows => Vary { rows: false, ..src.vary },
@@ -314,9 +259,7 @@ impl Check<'_> {
             ReduceAlong::Cols => declared.cols,
             ReduceAlong::Rows => declared.rows,
         };
-        ensure(!along_reduced, || {
-            format!("register {} varies along the axes that were reduced", dst.0)
-        })?;
+        ensure(!along_reduced, || format!("register {} varies along the axes that were reduced", dst.0))?;
         self.defines(dst, src.dtype, left)
     }
 
@@ -324,8 +267,7 @@ impl Check<'_> {
         self.dots += 1;
         ensure(self.dots == 1, || String::from("a second dot"))?;
         let domain = &self.program.domain;
-        let (outer, rows, rank) =
-            (domain.outer.len(), domain.outer.len() + domain.rows.len(), domain.rank());
+        let (outer, rows, rank) = (domain.outer.len(), domain.outer.len() + domain.rows.len(), domain.rank());
         let mut dtypes = [DType::F32; 2];
         for (dtype, (side, access)) in dtypes.iter_mut().zip([("lhs", lhs), ("rhs", rhs)]) {
             let buffer = self.input(access.buffer)?;
@@ -348,24 +290,18 @@ impl Check<'_> {
         let ty = self.used(src)?;
         let output = usize::from(access.buffer).checked_sub(usize::from(self.program.inputs));
         let output = output.filter(|&output| output < self.stored.len());
-        let output = output
-            .ok_or_else(|| format!("buffer {} is stored, but is no output", access.buffer))?;
+        let output = output.ok_or_else(|| format!("buffer {} is stored, but is no output", access.buffer))?;
         ensure(!self.stored[output], || format!("output {output} is stored twice"))?;
         self.stored[output] = true;
         let buffer = &self.program.buffers[usize::from(access.buffer)];
-        ensure(buffer.dtype == ty.dtype, || {
-            format!("{} stored to an output of {}", ty.dtype, buffer.dtype)
-        })?;
+        ensure(buffer.dtype == ty.dtype, || format!("{} stored to an output of {}", ty.dtype, buffer.dtype))?;
         let moves = self.affine(buffer, access)?;
         ensure(moves.join(ty.vary) == moves, || {
             format!("a value that varies along {} stored along {}", Words(ty.vary), Words(moves))
         })?;
         for (n, dim) in access.dims.iter().enumerate() {
-            let again =
-                access.dims[..n].iter().any(|other| other.axis == dim.axis && dim.axis.is_some());
-            ensure(!again, || {
-                format!("a store that moves along axis {} twice", dim.axis.unwrap_or_default())
-            })?;
+            let again = access.dims[..n].iter().any(|other| other.axis == dim.axis && dim.axis.is_some());
+            ensure(!again, || format!("a store that moves along axis {} twice", dim.axis.unwrap_or_default()))?;
         }
         Ok(())
     }

@@ -13,8 +13,7 @@ pub(super) struct DoubleDouble {
 }
 
 impl DoubleDouble {
-    pub(super) const LN_2: Self =
-        Self { high: std::f64::consts::LN_2, low: 2.319_046_813_846_299_6e-17 };
+    pub(super) const LN_2: Self = Self { high: std::f64::consts::LN_2, low: 2.319_046_813_846_299_6e-17 };
     pub(super) const ONE: Self = Self { high: 1.0, low: 0.0 };
 
     pub(super) fn new(x: f64) -> Self {
@@ -31,8 +30,7 @@ impl DoubleDouble {
 
     pub(super) fn mul(self, other: Self) -> Self {
         let (high, rest) = two_product(self.high, other.high);
-        let (high, low) =
-            fast_two_sum(high, rest + (self.high * other.low + self.low * other.high));
+        let (high, low) = fast_two_sum(high, rest + (self.high * other.low + self.low * other.high));
         Self { high, low }
     }
 

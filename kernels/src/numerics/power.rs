@@ -95,8 +95,7 @@ fn finite(x: f32, y: f32) -> f32 {
     let (log_high, log_low) = log::parts(f64::from(x));
     let wide_y = f64::from(y);
     let leading = f64::from_bits(log_high.to_bits() & !0 << 29);
-    let (high, low) =
-        fast_two_sum(wide_y * leading, wide_y * (log_high - leading) + wide_y * log_low);
+    let (high, low) = fast_two_sum(wide_y * leading, wide_y * (log_high - leading) + wide_y * log_low);
     if high > 100.0 {
         return f32::INFINITY;
     }
@@ -170,8 +169,7 @@ fn log_double(x: f64) -> DoubleDouble {
     let square = s.mul(s);
     let mut sum = DoubleDouble::new(0.0);
     for term in (0..22u32).rev() {
-        sum =
-            sum.mul(square).add(DoubleDouble::ONE.div(DoubleDouble::new(f64::from(2 * term + 1))));
+        sum = sum.mul(square).add(DoubleDouble::ONE.div(DoubleDouble::new(f64::from(2 * term + 1))));
     }
     DoubleDouble::LN_2.mul(DoubleDouble::new(exponent)).add(s.add(s).mul(sum))
 }

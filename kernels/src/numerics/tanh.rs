@@ -57,8 +57,7 @@ pub fn logistic(x: f32) -> f32 {
     let minus_one = scaled + (parts.scale - 1.0);
     let small = magnitude < 1.0;
     let negative = wide < 0.0;
-    let quotient =
-        (if small { -0.5 * minus_one } else { scaled + parts.scale }) / (2.0 + minus_one);
+    let quotient = (if small { -0.5 * minus_one } else { scaled + parts.scale }) / (2.0 + minus_one);
     let far_base = if negative { 0.0 } else { 1.0 };
     let base = if small { 0.5 } else { far_base };
     let toward_zero = small ^ negative;

@@ -13,9 +13,7 @@ pub fn with_default_float_environment<R>(op: impl FnOnce() -> R) -> R {
         impl Drop for Restore {
             fn drop(&mut self) {
                 // SAFETY: `self.0` was read from MXCSR, so it sets no reserved bit.
-                unsafe {
-                    core::arch::asm!("ldmxcsr [{}]", in(reg) &self.0, options(nostack, readonly))
-                };
+                unsafe { core::arch::asm!("ldmxcsr [{}]", in(reg) &self.0, options(nostack, readonly)) };
             }
         }
         let mut caller = 0u32;
@@ -26,9 +24,7 @@ pub fn with_default_float_environment<R>(op: impl FnOnce() -> R) -> R {
         }
         let _restore = Restore(caller);
         // SAFETY: the default value sets no reserved bit.
-        unsafe {
-            core::arch::asm!("ldmxcsr [{}]", in(reg) &DEFAULT_MXCSR, options(nostack, readonly))
-        };
+        unsafe { core::arch::asm!("ldmxcsr [{}]", in(reg) &DEFAULT_MXCSR, options(nostack, readonly)) };
         op()
     }
     #[cfg(not(target_arch = "x86_64"))]

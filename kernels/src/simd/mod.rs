@@ -42,10 +42,7 @@ impl Isa {
 
     /// All that this machine has, narrowest first.
     pub fn available() -> Vec<Isa> {
-        #[allow(
-            unused_mut,
-            reason = "only x86-64 has wider sets to detect; NEON is in the aarch64 baseline"
-        )]
+        #[allow(unused_mut, reason = "only x86-64 has wider sets to detect; NEON is in the aarch64 baseline")]
         let mut all = vec![Isa::PORTABLE];
         #[cfg(target_arch = "x86_64")]
         {

@@ -196,8 +196,7 @@ mod x86 {
         fn canonical(self, x: __m256) -> __m256 {
             // SAFETY: `self` exists only where `Isa::available` detected AVX2 and FMA.
             unsafe {
-                let magnitude =
-                    _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(MAGNITUDE));
+                let magnitude = _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(MAGNITUDE));
                 let is_nan = _mm256_cmpgt_epi32(magnitude, _mm256_set1_epi32(INFINITY));
                 let nan = _mm256_castsi256_ps(_mm256_set1_epi32(NAN));
                 _mm256_blendv_ps(x, nan, _mm256_castsi256_ps(is_nan))
@@ -245,8 +244,7 @@ mod x86 {
         fn canonical(self, x: __m512) -> __m512 {
             // SAFETY: `self` exists only where `Isa::available` detected AVX-512 F.
             unsafe {
-                let magnitude =
-                    _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(MAGNITUDE));
+                let magnitude = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(MAGNITUDE));
                 let is_nan = _mm512_cmpgt_epi32_mask(magnitude, _mm512_set1_epi32(INFINITY));
                 let nan = _mm512_castsi512_ps(_mm512_set1_epi32(NAN));
                 _mm512_mask_blend_ps(is_nan, x, nan)
@@ -287,14 +285,8 @@ mod x86 {
             let mut columns = [[0.0; 8]; 8];
             for i in 0..4 {
                 let (upper, lower) = (quads[i], quads[4 + i]);
-                _mm256_storeu_ps(
-                    columns[i].as_mut_ptr(),
-                    _mm256_permute2f128_ps::<0x20>(upper, lower),
-                );
-                _mm256_storeu_ps(
-                    columns[i + 4].as_mut_ptr(),
-                    _mm256_permute2f128_ps::<0x31>(upper, lower),
-                );
+                _mm256_storeu_ps(columns[i].as_mut_ptr(), _mm256_permute2f128_ps::<0x20>(upper, lower));
+                _mm256_storeu_ps(columns[i + 4].as_mut_ptr(), _mm256_permute2f128_ps::<0x31>(upper, lower));
             }
             columns
         }

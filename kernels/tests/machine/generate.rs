@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 use systole_kernels::lanes;
 use systole_kernels::program::{
-    Access, BufferType, Comparison, DimMap, Domain, Extent, IndexComponent, Instr, LaneOp, Monoid,
-    Order, Placement, Program, ReduceAlong, Reg, RegType, Vary,
+    Access, BufferType, Comparison, DimMap, Domain, Extent, IndexComponent, Instr, LaneOp, Monoid, Order, Placement,
+    Program, ReduceAlong, Reg, RegType, Vary,
 };
 use systole_kernels::reduce::Reducer;
 use systole_kernels::{DType, Scalar};
@@ -70,15 +70,7 @@ pub(crate) fn element(rng: &mut Rng, dtype: DType) -> Scalar {
         }
         DType::F32 => {
             if rng.chance(1) {
-                rng.pick(&[
-                    f32::INFINITY,
-                    -0.0,
-                    0.0,
-                    f32::from_bits(3),
-                    f32::from_bits(0xffc0_1234),
-                    1e30,
-                ])
-                .into()
+                rng.pick(&[f32::INFINITY, -0.0, 0.0, f32::from_bits(3), f32::from_bits(0xffc0_1234), 1e30]).into()
             } else {
                 ((rng.below(1 << 24) as f32 / (1 << 22) as f32) - 2.0).into()
             }
@@ -107,18 +99,17 @@ impl Builder {
         if value == 0 || value == 1 {
             return Extent::Fixed(value);
         }
-        if self.rng.chance(70) {
-            if let Some(known) = self.params.iter().position(|&param| param == value) {
-                return Extent::Param(known as u16);
-            }
+        if self.rng.chance(70)
+            && let Some(known) = self.params.iter().position(|&param| param == value)
+        {
+            return Extent::Param(known as u16);
         }
         self.params.push(value);
         Extent::Param(self.params.len() as u16 - 1)
     }
 
     fn group(&self, axis: usize) -> Vary {
-        let (outer, rows) =
-            (self.domain.outer.len(), self.domain.outer.len() + self.domain.rows.len());
+        let (outer, rows) = (self.domain.outer.len(), self.domain.outer.len() + self.domain.rows.len());
         Vary { rows: (outer..rows).contains(&axis), cols: axis >= rows }
     }
 
@@ -155,14 +146,7 @@ impl Builder {
                     // A slice with a step.
                     let (start, step) = (self.rng.below(3) as i64, 1 + self.rng.below(2) as i64);
                     let extent = start + step * size + self.rng.below(2) as i64;
-                    (
-                        extent,
-                        DimMap {
-                            axis: Some(axis),
-                            start: self.extent(start),
-                            step: self.extent(step),
-                        },
-                    )
+                    (extent, DimMap { axis: Some(axis), start: self.extent(start), step: self.extent(step) })
                 }
                 1 if size > 0 => {
                     let start = self.extent(size - 1);
@@ -185,11 +169,7 @@ impl Builder {
     /// Some axes of the domain, most of the time all.
     fn some_axes(&mut self) -> Vec<u8> {
         let all: Vec<u8> = (0..self.domain.rank() as u8).collect();
-        let axes = if self.rng.chance(60) {
-            all
-        } else {
-            all.into_iter().filter(|_| self.rng.chance(60)).collect()
-        };
+        let axes = if self.rng.chance(60) { all } else { all.into_iter().filter(|_| self.rng.chance(60)).collect() };
         self.shuffled(axes)
     }
 
@@ -206,16 +186,13 @@ impl Builder {
             .body
             .iter()
             .filter_map(|instr| match instr {
-                Instr::Load { access, .. }
-                    if self.inputs[usize::from(access.buffer)].0.dtype == dtype =>
-                {
+                Instr::Load { access, .. } if self.inputs[usize::from(access.buffer)].0.dtype == dtype => {
                     Some(access.clone())
                 }
                 _ => None,
             })
             .collect();
-        let access = if axes.len() == self.domain.rank() && !again.is_empty() && self.rng.chance(15)
-        {
+        let access = if axes.len() == self.domain.rank() && !again.is_empty() && self.rng.chance(15) {
             again[self.rng.below(again.len())].clone()
         } else {
             let sizes = self.sizes.clone();
@@ -276,28 +253,20 @@ impl Builder {
         }
         let shape: Vec<i64> = {
             let params = &self.params;
-            self.inputs[usize::from(access.buffer)]
-                .0
-                .shape
-                .iter()
-                .map(|extent| extent.resolve(params))
-                .collect()
+            self.inputs[usize::from(access.buffer)].0.shape.iter().map(|extent| extent.resolve(params)).collect()
         };
         let len = shape.iter().product::<i64>() as usize;
-        self.inputs[usize::from(access.buffer)].1 =
-            (0..len).map(|_| element(&mut self.rng, dtype)).collect();
-        let vary =
-            indices.iter().fold(self.access_vary(&access), |vary, component: &IndexComponent| {
-                vary.join(self.access_vary(&component.index))
-            });
+        self.inputs[usize::from(access.buffer)].1 = (0..len).map(|_| element(&mut self.rng, dtype)).collect();
+        let vary = indices.iter().fold(self.access_vary(&access), |vary, component: &IndexComponent| {
+            vary.join(self.access_vary(&component.index))
+        });
         let dst = self.reg(dtype, vary);
         self.body.push(Instr::Gather { dst, access, indices });
     }
 
     fn overlay(&mut self, dtype: DType) {
         let axes = self.some_axes();
-        let background = match (0..self.regs.len()).rev().find(|&reg| self.regs[reg].dtype == dtype)
-        {
+        let background = match (0..self.regs.len()).rev().find(|&reg| self.regs[reg].dtype == dtype) {
             Some(reg) if self.rng.chance(80) => Reg(reg as u16),
             _ => {
                 let axes = self.some_axes();
@@ -310,11 +279,7 @@ impl Builder {
             let (extent, low, interior) = if self.rng.chance(40) {
                 (size, 0, 0)
             } else {
-                (
-                    self.rng.below(size as usize + 2) as i64,
-                    self.rng.below(5) as i64 - 2,
-                    self.rng.below(3) as i64,
-                )
+                (self.rng.below(size as usize + 2) as i64, self.rng.below(5) as i64 - 2, self.rng.below(3) as i64)
             };
             shape.push(extent);
             let (low, interior) = (Extent::Fixed(low), Extent::Fixed(interior));
@@ -375,16 +340,11 @@ impl Builder {
             // The newest registers most, so that programs become deep.
             let args: SmallVec<[Reg; 3]> = (0..arity)
                 .map(|_| {
-                    let back = if self.rng.chance(60) {
-                        self.rng.below(4)
-                    } else {
-                        self.rng.below(self.regs.len())
-                    };
+                    let back = if self.rng.chance(60) { self.rng.below(4) } else { self.rng.below(self.regs.len()) };
                     Reg((self.regs.len() - 1 - back.min(self.regs.len() - 1)) as u16)
                 })
                 .collect();
-            let dtypes: Vec<DType> =
-                args.iter().map(|arg| self.regs[usize::from(arg.0)].dtype).collect();
+            let dtypes: Vec<DType> = args.iter().map(|arg| self.regs[usize::from(arg.0)].dtype).collect();
             let result = match op {
                 LaneOp::Compare(..) => DType::Bool,
                 LaneOp::Convert => self.rng.pick(&DType::ALL),
@@ -392,9 +352,7 @@ impl Builder {
                 _ => dtypes[0],
             };
             if lanes::kernel(op, &dtypes, result).is_some() {
-                let vary = args
-                    .iter()
-                    .fold(Vary::NONE, |vary, arg| vary.join(self.regs[usize::from(arg.0)].vary));
+                let vary = args.iter().fold(Vary::NONE, |vary, arg| vary.join(self.regs[usize::from(arg.0)].vary));
                 let vary = if self.rng.chance(4) { Vary::BOTH } else { vary };
                 let dst = self.reg(result, vary);
                 self.body.push(Instr::Lane { op, dst, args });
@@ -419,9 +377,7 @@ impl Builder {
         if Reducer::new(monoid, dtype).is_none() {
             return;
         }
-        let init = match (0..self.regs.len())
-            .find(|&reg| self.regs[reg] == RegType { dtype, vary: Vary::NONE })
-        {
+        let init = match (0..self.regs.len()).find(|&reg| self.regs[reg] == RegType { dtype, vary: Vary::NONE }) {
             Some(reg) => Reg(reg as u16),
             None => {
                 let outer: Vec<u8> = (0..self.domain.outer.len() as u8).collect();
@@ -442,20 +398,15 @@ impl Builder {
 
     fn dot(&mut self) {
         let dtype = self.rng.pick(&[DType::F32, DType::F32, DType::F32, DType::I32, DType::I64]);
-        let contract: Vec<i64> =
-            (0..self.rng.below(3)).map(|_| self.rng.pick(&[0, 1, 2, 5, 16, 150, 7])).collect();
+        let contract: Vec<i64> = (0..self.rng.below(3)).map(|_| self.rng.pick(&[0, 1, 2, 5, 16, 150, 7])).collect();
         self.contract = contract.iter().map(|&extent| self.extent(extent)).collect();
         let rank = self.domain.rank();
-        let (outer, rows) =
-            (self.domain.outer.len(), self.domain.outer.len() + self.domain.rows.len());
+        let (outer, rows) = (self.domain.outer.len(), self.domain.outer.len() + self.domain.rows.len());
         let mut sizes = self.sizes.clone();
         sizes.extend(&contract);
         let contracted = rank as u8..(rank + contract.len()) as u8;
         let side = |own: std::ops::Range<usize>| -> Vec<u8> {
-            (0..outer as u8)
-                .chain(own.start as u8..own.end as u8)
-                .chain(contracted.clone())
-                .collect()
+            (0..outer as u8).chain(own.start as u8..own.end as u8).chain(contracted.clone()).collect()
         };
         let (lhs, rhs) = (self.shuffled(side(outer..rows)), self.shuffled(side(rows..rank)));
         let (lhs, rhs) = (self.access(dtype, &lhs, &sizes), self.access(dtype, &rhs, &sizes));
@@ -463,11 +414,7 @@ impl Builder {
         self.body.push(Instr::Dot { dst, lhs, rhs });
     }
 
-    fn store(
-        &mut self,
-        outputs: &mut Vec<BufferType>,
-        pending: &mut Vec<(Reg, usize, SmallVec<[DimMap; 4]>)>,
-    ) {
+    fn store(&mut self, outputs: &mut Vec<BufferType>, pending: &mut Vec<(Reg, usize, SmallVec<[DimMap; 4]>)>) {
         let src = Reg((self.regs.len() - 1 - self.rng.below(self.regs.len().min(6))) as u16);
         let RegType { dtype, vary } = self.regs[usize::from(src.0)];
         let whole = self.rng.chance(30);
@@ -506,31 +453,17 @@ impl Builder {
 /// The case of a seed.
 pub(crate) fn case(seed: u64) -> Case {
     let mut rng = Rng(seed.wrapping_mul(0x5851_f42d_4c95_7f2d));
-    let reduce = rng.pick(&[
-        None,
-        None,
-        Some(ReduceAlong::Cols),
-        Some(ReduceAlong::Cols),
-        Some(ReduceAlong::Rows),
-    ]);
+    let reduce = rng.pick(&[None, None, Some(ReduceAlong::Cols), Some(ReduceAlong::Cols), Some(ReduceAlong::Rows)]);
     let with_dot = rng.chance(20);
     let groups: Vec<Vec<i64>> = loop {
-        let mut group = |most: usize, sizes: &[i64]| -> Vec<i64> {
-            (0..rng.below(most + 1)).map(|_| rng.pick(sizes)).collect()
-        };
+        let mut group =
+            |most: usize, sizes: &[i64]| -> Vec<i64> { (0..rng.below(most + 1)).map(|_| rng.pick(sizes)).collect() };
         let outer = group(2, &[1, 2, 3, 2, 3, 0]);
         let large = reduce.is_some() && group(2, &[1]).is_empty() && group(1, &[1]).is_empty();
         let (rows, cols) = match (reduce, large) {
-            (Some(ReduceAlong::Cols), true) => {
-                (group(2, &[1, 2, 3]), group(2, &[17_000, 1, 130, 150]))
-            }
-            (Some(ReduceAlong::Rows), true) => {
-                (group(2, &[300, 1, 17, 25]), group(2, &[70, 1, 3, 515]))
-            }
-            _ => (
-                group(2, &[0, 1, 2, 3, 7, 16, 33, 64]),
-                group(2, &[0, 1, 2, 3, 5, 16, 33, 70, 129]),
-            ),
+            (Some(ReduceAlong::Cols), true) => (group(2, &[1, 2, 3]), group(2, &[17_000, 1, 130, 150])),
+            (Some(ReduceAlong::Rows), true) => (group(2, &[300, 1, 17, 25]), group(2, &[70, 1, 3, 515])),
+            _ => (group(2, &[0, 1, 2, 3, 7, 16, 33, 64]), group(2, &[0, 1, 2, 3, 5, 16, 33, 70, 129])),
         };
         let points: i64 = outer.iter().chain(&rows).chain(&cols).product();
         if points <= if large { 40_000 } else { 6_000 } {
@@ -575,30 +508,12 @@ pub(crate) fn case(seed: u64) -> Case {
 }
 
 /// Puts the stores in, now that the number of inputs is known.
-fn finish(
-    builder: Builder,
-    outputs: Vec<BufferType>,
-    stores: Vec<(Reg, usize, SmallVec<[DimMap; 4]>)>,
-) -> Case {
-    let Builder {
-        params,
-        scalars,
-        scalar_types,
-        inputs,
-        domain,
-        reduce,
-        contract,
-        regs,
-        mut body,
-        ..
-    } = builder;
+fn finish(builder: Builder, outputs: Vec<BufferType>, stores: Vec<(Reg, usize, SmallVec<[DimMap; 4]>)>) -> Case {
+    let Builder { params, scalars, scalar_types, inputs, domain, reduce, contract, regs, mut body, .. } = builder;
     let count = inputs.len() as u16;
     for (output, (src, at, dims)) in stores.into_iter().enumerate().rev() {
         let at = at.min(body.len());
-        body.insert(
-            at,
-            Instr::Store { src, access: Access { buffer: count + output as u16, dims } },
-        );
+        body.insert(at, Instr::Store { src, access: Access { buffer: count + output as u16, dims } });
     }
     let (mut buffers, elements): (Vec<BufferType>, Vec<Vec<Scalar>>) = inputs.into_iter().unzip();
     buffers.extend(outputs);

@@ -15,8 +15,7 @@ use systole_kernels::{DType, Scalar};
 
 /// The elements as a buffer.
 fn block(dtype: DType, elements: &[Scalar]) -> Block {
-    let bytes: Vec<u8> =
-        elements.iter().flat_map(|e| e.to_le_bytes()[..dtype.size()].to_vec()).collect();
+    let bytes: Vec<u8> = elements.iter().flat_map(|e| e.to_le_bytes()[..dtype.size()].to_vec()).collect();
     Block::from_bytes(&bytes).expect("the host has memory for a test")
 }
 
@@ -31,19 +30,10 @@ fn elements(dtype: DType, block: &Block) -> Vec<Scalar> {
 }
 
 /// Runs a case, the input of `shared` in the memory of its output.
-fn run(
-    case: &Case,
-    machine: &Machine,
-    shared: Option<(u16, u16)>,
-    pool: &dyn Parallel,
-) -> Vec<Vec<Scalar>> {
+fn run(case: &Case, machine: &Machine, shared: Option<(u16, u16)>, pool: &dyn Parallel) -> Vec<Vec<Scalar>> {
     let program = &case.program;
-    let blocks: Vec<Block> = program
-        .buffers
-        .iter()
-        .zip(&case.inputs)
-        .map(|(buffer, elements)| block(buffer.dtype, elements))
-        .collect();
+    let blocks: Vec<Block> =
+        program.buffers.iter().zip(&case.inputs).map(|(buffer, elements)| block(buffer.dtype, elements)).collect();
     let types = machine.output_types(&case.params);
     let mut outputs: Vec<Block> = types
         .iter()
@@ -56,15 +46,11 @@ fn run(
         .collect();
     let mut inputs: Vec<Input<'_>> = blocks.iter().map(Input::Block).collect();
     if let Some((input, output)) = shared {
-        outputs[usize::from(output)]
-            .bytes_mut()
-            .copy_from_slice(blocks[usize::from(input)].bytes());
+        outputs[usize::from(output)].bytes_mut().copy_from_slice(blocks[usize::from(input)].bytes());
         inputs[usize::from(input)] = Input::Output(output);
     }
     let mut refs: Vec<&mut Block> = outputs.iter_mut().collect();
-    machine
-        .run(&case.params, &case.scalars, &inputs, &mut refs, pool)
-        .expect("the arguments fit the program");
+    machine.run(&case.params, &case.scalars, &inputs, &mut refs, pool).expect("the arguments fit the program");
     types.iter().zip(&outputs).map(|(ty, block)| elements(ty.dtype, block)).collect()
 }
 
@@ -91,8 +77,8 @@ fn check(case: &Case, pools: &[&dyn Parallel]) -> usize {
     let expected = oracle::interpret(&case.program, &case.params, &case.scalars, &case.inputs);
     let mut pairs = 0;
     for isa in Isa::available() {
-        let machine = Machine::new(case.program.clone(), isa)
-            .unwrap_or_else(|error| panic!("{error}\n{:#?}", case.program));
+        let machine =
+            Machine::new(case.program.clone(), isa).unwrap_or_else(|error| panic!("{error}\n{:#?}", case.program));
         let shared = machine.in_place().iter().map(|&pair| Some(pair));
         pairs = machine.in_place().len();
         for shared in shared.chain([None]) {
@@ -119,15 +105,11 @@ fn random_programs_agree_with_the_interpreter() {
     let mut pairs = 0;
     for seed in 0..700 {
         let case = case(seed);
-        let result =
-            catch_unwind(AssertUnwindSafe(|| check(&case, &[&Inline, &pool, &Eager(3, Inline)])));
+        let result = catch_unwind(AssertUnwindSafe(|| check(&case, &[&Inline, &pool, &Eager(3, Inline)])));
         match result {
             Ok(found) => pairs += found,
             Err(payload) => {
-                panic!(
-                    "seed {seed}: {}",
-                    payload.downcast_ref::<String>().map_or("", String::as_str)
-                )
+                panic!("seed {seed}: {}", payload.downcast_ref::<String>().map_or("", String::as_str))
             }
         }
     }

@@ -2,21 +2,14 @@
 
 use systole_kernels::lanes;
 use systole_kernels::numerics::{canonical, fma};
-use systole_kernels::program::{
-    Access, Extent, Instr, LaneOp, Monoid, Program, ReduceAlong, Reg, Vary,
-};
+use systole_kernels::program::{Access, Extent, Instr, LaneOp, Monoid, Program, ReduceAlong, Reg, Vary};
 use systole_kernels::{DType, Scalar};
 
 /// A buffer's elements.
 pub(crate) type Elements = Vec<Scalar>;
 
 /// Runs `program` and gives its outputs.
-pub(crate) fn interpret(
-    program: &Program,
-    params: &[i64],
-    scalars: &[u64],
-    inputs: &[Elements],
-) -> Vec<Elements> {
+pub(crate) fn interpret(program: &Program, params: &[i64], scalars: &[u64], inputs: &[Elements]) -> Vec<Elements> {
     let extents: Vec<i64> = program.domain.axes().map(|extent| extent.resolve(params)).collect();
     let (outer, rows) = (program.domain.outer.len(), program.domain.rows.len());
     let mut run = Run {
@@ -39,9 +32,7 @@ pub(crate) fn interpret(
     for instr in &program.body {
         run.instr(instr, scalars);
     }
-    let whole = |output: Vec<Option<Scalar>>| {
-        output.into_iter().map(|e| e.expect("every element is stored")).collect()
-    };
+    let whole = |output: Vec<Option<Scalar>>| output.into_iter().map(|e| e.expect("every element is stored")).collect();
     run.outputs.into_iter().map(whole).collect()
 }
 
@@ -116,8 +107,7 @@ impl Run<'_> {
 
     fn coordinates(&self, access: &Access, axes: &[i64]) -> Vec<i64> {
         let coordinate = |dim: &systole_kernels::program::DimMap| {
-            self.resolve(dim.start)
-                + dim.axis.map_or(0, |axis| axes[usize::from(axis)] * self.resolve(dim.step))
+            self.resolve(dim.start) + dim.axis.map_or(0, |axis| axes[usize::from(axis)] * self.resolve(dim.step))
         };
         access.dims.iter().map(coordinate).collect()
     }
@@ -139,16 +129,13 @@ impl Run<'_> {
     }
 
     fn define(&mut self, dst: Reg, value: impl Fn(&Self, Point) -> Scalar) {
-        let values =
-            self.points(self.vary(dst)).into_iter().map(|point| value(self, point)).collect();
+        let values = self.points(self.vary(dst)).into_iter().map(|point| value(self, point)).collect();
         self.regs[usize::from(dst.0)] = values;
     }
 
     fn instr(&mut self, instr: &Instr, scalars: &[u64]) {
         match instr {
-            Instr::Load { dst, access } => {
-                self.define(*dst, |run, point| run.read(access, &run.axes(point)))
-            }
+            Instr::Load { dst, access } => self.define(*dst, |run, point| run.read(access, &run.axes(point))),
             Instr::Gather { dst, access, indices } => self.define(*dst, |run, point| {
                 let axes = run.axes(point);
                 let mut coordinates = run.coordinates(access, &axes);
@@ -158,29 +145,26 @@ impl Run<'_> {
                         DType::U32 => index.bits() as i64,
                         _ => index.to_f64() as i64,
                     };
-                    let extent = run.program.buffers[usize::from(access.buffer)].shape
-                        [usize::from(component.dim)];
+                    let extent = run.program.buffers[usize::from(access.buffer)].shape[usize::from(component.dim)];
                     let greatest = run.resolve(extent) - run.resolve(component.slice);
                     coordinates[usize::from(component.dim)] += index.clamp(0, greatest);
                 }
                 run.inputs[usize::from(access.buffer)][run.offset(access.buffer, &coordinates)]
             }),
-            Instr::Overlay { dst, background, buffer, placement } => {
-                self.define(*dst, |run, point| {
-                    let axes = run.axes(point);
-                    let shape = &run.program.buffers[usize::from(*buffer)].shape;
-                    let mut coordinates = Vec::new();
-                    for (place, &extent) in placement.iter().zip(shape) {
-                        let from = axes[usize::from(place.axis)] - run.resolve(place.low);
-                        let step = run.resolve(place.interior) + 1;
-                        if from < 0 || from % step != 0 || from / step >= run.resolve(extent) {
-                            return run.get(*background, point);
-                        }
-                        coordinates.push(from / step);
+            Instr::Overlay { dst, background, buffer, placement } => self.define(*dst, |run, point| {
+                let axes = run.axes(point);
+                let shape = &run.program.buffers[usize::from(*buffer)].shape;
+                let mut coordinates = Vec::new();
+                for (place, &extent) in placement.iter().zip(shape) {
+                    let from = axes[usize::from(place.axis)] - run.resolve(place.low);
+                    let step = run.resolve(place.interior) + 1;
+                    if from < 0 || from % step != 0 || from / step >= run.resolve(extent) {
+                        return run.get(*background, point);
                     }
-                    run.inputs[usize::from(*buffer)][run.offset(*buffer, &coordinates)]
-                })
-            }
+                    coordinates.push(from / step);
+                }
+                run.inputs[usize::from(*buffer)][run.offset(*buffer, &coordinates)]
+            }),
             Instr::Scalar { dst, slot } => {
                 let scalar = Scalar::from_bits(self.dtype(*dst), scalars[usize::from(*slot)]);
                 self.define(*dst, |_, _| scalar);
@@ -203,18 +187,13 @@ impl Run<'_> {
             Instr::Dot { dst, lhs, rhs } => self.dot(*dst, lhs, rhs),
             Instr::Store { src, access } => {
                 let moves = |axes: std::ops::Range<usize>| {
-                    access
-                        .dims
-                        .iter()
-                        .any(|dim| dim.axis.is_some_and(|axis| axes.contains(&usize::from(axis))))
+                    access.dims.iter().any(|dim| dim.axis.is_some_and(|axis| axes.contains(&usize::from(axis))))
                 };
                 let (outer, rows) = (self.outer.len(), self.outer.len() + self.rows.len());
-                let vary =
-                    Vary { rows: moves(outer..rows), cols: moves(rows..rows + self.cols.len()) };
+                let vary = Vary { rows: moves(outer..rows), cols: moves(rows..rows + self.cols.len()) };
                 let output = usize::from(access.buffer - self.program.inputs);
                 for point in self.points(vary) {
-                    let offset =
-                        self.offset(access.buffer, &self.coordinates(access, &self.axes(point)));
+                    let offset = self.offset(access.buffer, &self.coordinates(access, &self.axes(point)));
                     let value = self.get(*src, point);
                     let before = self.outputs[output][offset].replace(value);
                     assert!(before.is_none(), "element {offset} is stored twice");
@@ -233,18 +212,12 @@ impl Run<'_> {
             Monoid::Or => LaneOp::Or,
         };
         let dtype = self.dtype(src);
-        let body = |a: Scalar, b: Scalar| {
-            lanes::eval(op, &[a, b], dtype).expect("the body admits its operands")
-        };
+        let body = |a: Scalar, b: Scalar| lanes::eval(op, &[a, b], dtype).expect("the body admits its operands");
         let along = self.program.reduce.expect("a program that reduces has a direction");
         self.define(dst, |run, (o, r, c)| {
             let elements: Vec<Scalar> = match along {
-                ReduceAlong::Cols => {
-                    (0..count(&run.cols)).map(|c| run.get(src, (o, r, c))).collect()
-                }
-                ReduceAlong::Rows => {
-                    (0..count(&run.rows)).map(|r| run.get(src, (o, r, c))).collect()
-                }
+                ReduceAlong::Cols => (0..count(&run.cols)).map(|c| run.get(src, (o, r, c))).collect(),
+                ReduceAlong::Rows => (0..count(&run.rows)).map(|r| run.get(src, (o, r, c))).collect(),
             };
             let lanes = match along {
                 ReduceAlong::Cols => 1024,
@@ -274,8 +247,7 @@ impl Run<'_> {
     }
 
     fn dot(&mut self, dst: Reg, lhs: &Access, rhs: &Access) {
-        let contract: Vec<i64> =
-            self.program.contract.iter().map(|&extent| self.resolve(extent)).collect();
+        let contract: Vec<i64> = self.program.contract.iter().map(|&extent| self.resolve(extent)).collect();
         let dtype = self.dtype(dst);
         self.define(dst, |run, point| {
             let pairs: Vec<(Scalar, Scalar)> = (0..count(&contract))
@@ -286,17 +258,13 @@ impl Run<'_> {
                 })
                 .collect();
             if dtype != DType::F32 {
-                let eval =
-                    |op, a, b| lanes::eval(op, &[a, b], dtype).expect("integers multiply and add");
+                let eval = |op, a, b| lanes::eval(op, &[a, b], dtype).expect("integers multiply and add");
                 let zero = Scalar::from_bits(dtype, 0);
-                return pairs.iter().fold(zero, |sum, &(a, b)| {
-                    eval(LaneOp::Add, sum, eval(LaneOp::Multiply, a, b))
-                });
+                return pairs.iter().fold(zero, |sum, &(a, b)| eval(LaneOp::Add, sum, eval(LaneOp::Multiply, a, b)));
             }
             let float = |scalar: Scalar| f32::from_bits(scalar.bits() as u32);
-            let block = |pairs: &[(Scalar, Scalar)]| {
-                pairs.iter().fold(0f32, |acc, &(a, b)| fma(float(a), float(b), acc))
-            };
+            let block =
+                |pairs: &[(Scalar, Scalar)]| pairs.iter().fold(0f32, |acc, &(a, b)| fma(float(a), float(b), acc));
             let sum = pairs.chunks(128).map(block).reduce(|sum, block| sum + block).unwrap_or(0.0);
             canonical(sum).into()
         });

@@ -12,12 +12,7 @@ use operands::Random;
 /// A visitor of the unary functions, generic so that both sides are inlined into its loops.
 pub(crate) trait Visit {
     /// Called once per function with its name, the function and its oracle.
-    fn unary(
-        &mut self,
-        name: &'static str,
-        function: impl Fn(f32) -> f32 + Sync,
-        oracle: impl Fn(f32) -> f32 + Sync,
-    );
+    fn unary(&mut self, name: &'static str, function: impl Fn(f32) -> f32 + Sync, oracle: impl Fn(f32) -> f32 + Sync);
 }
 
 /// Show every unary function to the visitor.
@@ -55,21 +50,15 @@ fn remainder_trial(random: &mut Random) -> Option<String> {
     let (x, y) = random.remainder();
     let wanted = expected_bits((f64::from(x) % f64::from(y)) as f32);
     let got = numerics::remainder(x, y).to_bits();
-    (got != wanted)
-        .then(|| format!("remainder({x:e}, {y:e}) gives {got:#010x}, not {wanted:#010x}"))
+    (got != wanted).then(|| format!("remainder({x:e}, {y:e}) gives {got:#010x}, not {wanted:#010x}"))
 }
 
 /// Any NaN will do for [`numerics::fma`].
 fn fma_trial(random: &mut Random) -> Option<String> {
     let (a, b, c) = random.fma();
     let (got, wanted) = (numerics::fma(a, b, c), a.mul_add(b, c));
-    (expected_bits(got) != expected_bits(wanted)).then(|| {
-        format!(
-            "fma({a:e}, {b:e}, {c:e}) gives {:#010x}, not {:#010x}",
-            got.to_bits(),
-            wanted.to_bits()
-        )
-    })
+    (expected_bits(got) != expected_bits(wanted))
+        .then(|| format!("fma({a:e}, {b:e}, {c:e}) gives {:#010x}, not {:#010x}", got.to_bits(), wanted.to_bits()))
 }
 
 /// The correctly rounded 1/(1 + e^−x).
@@ -81,11 +70,7 @@ pub(crate) fn logistic(x: f32) -> f32 {
     let value = if x < 0.0 { e / (1.0 + e) } else { 1.0 / (1.0 + e) };
     let slack = value * 2.0f64.powi(-50);
     let (below, above) = ((value - slack) as f32, (value + slack) as f32);
-    if below.to_bits() == above.to_bits() || value.is_nan() {
-        below
-    } else {
-        between(x, below, above)
-    }
+    if below.to_bits() == above.to_bits() || value.is_nan() { below } else { between(x, below, above) }
 }
 
 /// Which of two neighbouring `f32` is nearer to the logistic function of `x`, by double-double arithmetic.
@@ -95,10 +80,7 @@ fn between(x: f32, below: f32, above: f32) -> f32 {
     let value = numerator.div(e.add(DoubleDouble { high: 1.0, low: 0.0 }));
     let middle = f64::midpoint(f64::from(below), f64::from(above));
     let distance = (value.high - middle) + value.low;
-    assert!(
-        distance.abs() > middle * 2.0f64.powi(-90),
-        "double-double cannot decide logistic({x:e})"
-    );
+    assert!(distance.abs() > middle * 2.0f64.powi(-90), "double-double cannot decide logistic({x:e})");
     if distance < 0.0 { below } else { above }
 }
 
@@ -125,8 +107,7 @@ impl DoubleDouble {
 
     fn mul(self, other: Self) -> Self {
         let high = self.high * other.high;
-        let low =
-            self.high.mul_add(other.high, -high) + (self.high * other.low + self.low * other.high);
+        let low = self.high.mul_add(other.high, -high) + (self.high * other.low + self.low * other.high);
         Self::sum(high, low)
     }
 
@@ -142,8 +123,7 @@ impl DoubleDouble {
 
     /// e^x by Taylor's series after taking out a power of two.
     fn exp(x: f64) -> Self {
-        const LN_2: DoubleDouble =
-            DoubleDouble { high: std::f64::consts::LN_2, low: 2.319_046_813_846_299_6e-17 };
+        const LN_2: DoubleDouble = DoubleDouble { high: std::f64::consts::LN_2, low: 2.319_046_813_846_299_6e-17 };
         let k = (x / LN_2.high).round_ties_even();
         let r = Self { high: x, low: 0.0 }.add(LN_2.mul(Self { high: -k, low: 0.0 }));
         let one = Self { high: 1.0, low: 0.0 };

@@ -101,11 +101,7 @@ impl Random {
             // Results near the ends of the range: subnormal, smallest, largest.
             6 => {
                 let x = self.bits().abs();
-                let edge = if self.below(4) == 0 {
-                    88.72
-                } else {
-                    -87.0 - f64::from(self.below(1800)) * 0.01
-                };
+                let edge = if self.below(4) == 0 { 88.72 } else { -87.0 - f64::from(self.below(1800)) * 0.01 };
                 (x, (edge / f64::from(x).ln()) as f32)
             }
             _ => {

@@ -28,10 +28,7 @@ impl Adam {
     ///
     /// # Errors
     /// A shape has more elements than a buffer can hold.
-    pub fn new<S: Into<Shape>>(
-        device: &Device,
-        shapes: impl IntoIterator<Item = S>,
-    ) -> Result<Self> {
+    pub fn new<S: Into<Shape>>(device: &Device, shapes: impl IntoIterator<Item = S>) -> Result<Self> {
         let zeros = |shape: &Shape| Tensor::zeros(device, DType::F32, shape.clone());
         let moments = shapes
             .into_iter()
@@ -52,19 +49,13 @@ impl Adam {
     ///
     /// # Panics
     /// The number of parameters or gradients is not that of the shapes given to [`new`](Self::new).
-    pub fn step<const N: usize>(
-        &mut self,
-        parameters: &mut [Tensor; N],
-        gradients: [Tensor; N],
-    ) -> Result<()> {
+    pub fn step<const N: usize>(&mut self, parameters: &mut [Tensor; N], gradients: [Tensor; N]) -> Result<()> {
         assert_eq!(self.moments.len(), N, "Adam was made for another number of parameters");
         for (decay, beta) in self.decays.iter_mut().zip(BETAS) {
             *decay *= beta;
         }
         let corrections = self.decays.map(|decay| 1.0 - decay);
-        for ((parameter, moments), gradient) in
-            parameters.iter_mut().zip(&mut self.moments).zip(gradients)
-        {
+        for ((parameter, moments), gradient) in parameters.iter_mut().zip(&mut self.moments).zip(gradients) {
             moments.first = average(&moments.first, BETAS[0], &gradient)?;
             moments.second = average(&moments.second, BETAS[1], &gradient.mul(&gradient)?)?;
             let first = moments.first.div(corrections[0])?;

@@ -27,20 +27,14 @@ impl Dataset {
     /// Never, unless the embedded file is damaged.
     pub fn embedded() -> Self {
         let mut text = String::new();
-        GzDecoder::new(COMPRESSED)
-            .read_to_string(&mut text)
-            .expect("the embedded digits are a gzip file of text");
+        GzDecoder::new(COMPRESSED).read_to_string(&mut text).expect("the embedded digits are a gzip file of text");
         let mut dataset = Dataset { pixels: Vec::new(), labels: Vec::new() };
         for line in text.lines() {
             let numbers: Vec<u8> = line
                 .split(',')
-                .map(|number| {
-                    number.parse().expect("the embedded digits are lines of small whole numbers")
-                })
+                .map(|number| number.parse().expect("the embedded digits are lines of small whole numbers"))
                 .collect();
-            let [pixels @ .., label] = &numbers[..] else {
-                panic!("a line of the embedded digits is empty")
-            };
+            let [pixels @ .., label] = &numbers[..] else { panic!("a line of the embedded digits is empty") };
             assert_eq!(pixels.len(), PIXELS, "each embedded digit has 64 pixels");
             dataset.pixels.extend(pixels.iter().map(|&pixel| f32::from(pixel) / 16.0));
             dataset.labels.push(i32::from(*label));
@@ -68,19 +62,13 @@ mod tests {
         let dataset = Dataset::embedded();
         assert_eq!((dataset.len(), dataset.pixels.len()), (1797, 1797 * PIXELS));
         let count = |digit| dataset.labels.iter().filter(|&&label| label == digit).count();
-        assert_eq!(
-            [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(count),
-            [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
-        );
+        assert_eq!([0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(count), [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]);
     }
 
     #[test]
     fn pixels_are_sixteenths() {
         assert!(
-            Dataset::embedded()
-                .pixels
-                .iter()
-                .all(|pixel| (0.0..=1.0).contains(pixel) && (pixel * 16.0).fract() == 0.0)
+            Dataset::embedded().pixels.iter().all(|pixel| (0.0..=1.0).contains(pixel) && (pixel * 16.0).fract() == 0.0)
         );
     }
 }

@@ -89,8 +89,7 @@ mod tests {
     #[test]
     fn normal_numbers_are_those_of_numpy() {
         // numpy.random.RandomState(1).randn(4)
-        let expected =
-            [1.6243453636632417, -0.6117564136500754, -0.5281717522634557, -1.0729686221561705];
+        let expected = [1.6243453636632417, -0.6117564136500754, -0.5281717522634557, -1.0729686221561705];
         let mut generator = MersenneTwister::new(1);
         for value in expected {
             assert!((generator.normal() - value).abs() < 1e-15);

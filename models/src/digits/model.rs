@@ -46,11 +46,7 @@ impl Digits {
     ///
     /// # Errors
     /// Shapes or dtypes that do not fit.
-    pub fn loss_and_gradients(
-        &self,
-        pixels: &Tensor,
-        labels: &Tensor,
-    ) -> Result<(Tensor, [Tensor; 4])> {
+    pub fn loss_and_gradients(&self, pixels: &Tensor, labels: &Tensor) -> Result<(Tensor, [Tensor; 4])> {
         let [hidden_weight, hidden_bias, output_weight, output_bias] = &self.parameters;
         let batch = pixels.shape()[0];
 

@@ -31,10 +31,7 @@ impl Training {
     /// The device is out of memory.
     pub fn new(device: &Device) -> Result<Self> {
         let parameters = initial_parameters();
-        Training::with_model(
-            device,
-            Digits::with_parameters(device, parameters.each_ref().map(Vec::as_slice))?,
-        )
+        Training::with_model(device, Digits::with_parameters(device, parameters.each_ref().map(Vec::as_slice))?)
     }
 
     /// A training from the parameters of `model`, which is on `device`.
@@ -68,10 +65,7 @@ impl Training {
     pub fn batch(&self) -> Result<(Tensor, Tensor)> {
         let batches = self.labels.shape()[0] / BATCH;
         let start = self.steps % batches * BATCH;
-        Ok((
-            self.pixels.narrow(0, start, start + BATCH)?,
-            self.labels.narrow(0, start, start + BATCH)?,
-        ))
+        Ok((self.pixels.narrow(0, start, start + BATCH)?, self.labels.narrow(0, start, start + BATCH)?))
     }
 
     fn record_step(&mut self) -> Result<Tensor> {
