@@ -122,7 +122,7 @@ impl Campaign {
             }
             let setups = self.setups(seed);
             let program = generate(seed);
-            let variant = if seed % 3 == 0 { program.variant(seed) } else { None };
+            let variant = if seed.is_multiple_of(3) { program.variant(seed) } else { None };
             for program in std::iter::once(program).chain(variant) {
                 match check(&program, &setups, &devices) {
                     Ok(compared) => coverage += &compared,

@@ -35,15 +35,14 @@ pub fn minimize(
             run /= 2;
         }
         for at in 0..best.steps.len() {
-            if let Step::Record { result, .. } = best.steps[at] {
-                if let Some(data) = values.get(&result) {
+            if let Step::Record { result, .. } = best.steps[at]
+                && let Some(data) = values.get(&result) {
                     let mut candidate = best.clone();
                     candidate.steps[at] = Step::Upload { result, data: data.clone() };
                     if fails(&candidate) {
                         best = candidate;
                     }
                 }
-            }
         }
         for at in 0..best.steps.len() {
             for data in plainer(&best.steps[at]) {

@@ -179,11 +179,10 @@ impl Program {
                     types.remove(handle);
                 }
             }
-            if let Some(result) = step.result() {
-                if types.insert(result, trace.ty(values[&result]).clone()).is_some() {
+            if let Some(result) = step.result()
+                && types.insert(result, trace.ty(values[&result]).clone()).is_some() {
                     return Err(format!("step {at} makes {result} again"));
                 }
-            }
         }
         let inputs = inputs.into_iter().map(|(_, data)| data.clone()).collect();
         Ok(Straight { trace, inputs, values })

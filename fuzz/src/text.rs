@@ -174,7 +174,19 @@ mod tests {
             Step::Read(b),
         ];
         let text = print(&Program { name: String::from("by hand"), steps });
-        expect![[r#""#]].assert_eq(&text);
+        expect![[r#"
+            // program: by hand
+            // upload t0 = tensor<2xf32> 3f800000 7fc00000
+            // record t1 = op 0 of t0 t0
+            // drop t0 elsewhere
+            // read t1
+            module {
+              func.func @main(%arg0: tensor<2xf32>) {
+                %0 = stablehlo.add %arg0, %arg0 : tensor<2xf32>
+                return
+              }
+            }
+        "#]].assert_eq(&text);
         assert_eq!(print(&parse(&text).expect("printed")), text);
     }
 
@@ -184,8 +196,8 @@ mod tests {
         let check = |steps: &str, expected: expect_test::Expect| {
             expected.assert_eq(&parse(&format!("{steps}{module}")).expect_err("no program"));
         };
-        check("// upload t0 = tensor<2xf32> 3f800000\n", expect![""]);
-        check("// read t5\n", expect![""]);
-        check("// record t1 = op 0 of t0\n", expect![""]);
+        check("// upload t0 = tensor<2xf32> 3f800000\n", expect!["line 1: `// upload t0 = tensor<2xf32> 3f800000` is no step"]);
+        check("// read t5\n", expect!["step 0 uses t5, which is not live"]);
+        check("// record t1 = op 0 of t0\n", expect!["line 1: `// record t1 = op 0 of t0` is no step"]);
     }
 }

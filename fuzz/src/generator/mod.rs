@@ -63,11 +63,10 @@ mod tests {
             }
             assert_eq!(program, generate(seed));
             let variant = program.variant(seed);
-            if let Some(variant) = variant {
-                if let Err(error) = variant.straighten() {
+            if let Some(variant) = variant
+                && let Err(error) = variant.straighten() {
                     panic!("{}: {error}", variant.name);
                 }
-            }
         }
     }
 
