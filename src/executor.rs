@@ -4,6 +4,7 @@
 //! order without waiting: buffers go from slot to slot, a buffer read for the last time is donated when nothing else
 //! holds it, and a failed step poisons exactly the slots that depend on it, with the first cause.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -11,7 +12,7 @@ use smallvec::SmallVec;
 use systole_fusion::canonical::canonicalize;
 use systole_fusion::ir::{Origin, Trace};
 use systole_fusion::plan::{self, Plan, Slot, Step};
-use systole_hal::{Arg, Launch};
+use systole_hal::{Arg, EventRef, Launch};
 
 use crate::bound::{self, BoundPlan};
 use crate::error::Error;
@@ -19,6 +20,30 @@ use crate::recorder::Cut;
 use crate::report::{FlushReport, PlanSource};
 use crate::stream::StreamShared;
 use crate::value::{Outcome, Value};
+
+/// The launches of a stream that the device may not have done yet. The device's queue has no bound of its own, so a
+/// stream that records faster than the device runs would pile up commands; at the bound the stream waits for the older
+/// half, which is no cut and changes no plan.
+#[derive(Default)]
+pub(crate) struct InFlight(VecDeque<EventRef>);
+
+impl InFlight {
+    /// Launches that a stream may have in flight: milliseconds of work for the smallest, so the device never starves.
+    const LIMIT: usize = 1024;
+
+    fn push(&mut self, stream: &StreamShared, done: EventRef) {
+        self.0.push_back(done);
+        if self.0.len() < InFlight::LIMIT {
+            return;
+        }
+        for done in self.0.drain(..InFlight::LIMIT / 2) {
+            if let Err(error) = done.wait() {
+                // Waiting counts as being told, so the failure is kept for whoever synchronizes.
+                stream.note_failure(&bound::blame(&error, &Origin::Unknown));
+            }
+        }
+    }
+}
 
 /// Runs a cut trace; settles every output.
 pub(crate) fn run(stream: &Arc<StreamShared>, cut: Cut) {
@@ -50,7 +75,7 @@ pub(crate) fn run(stream: &Arc<StreamShared>, cut: Cut) {
 
 fn submit(stream: &Arc<StreamShared>, cut: Cut, report: &mut FlushReport) {
     let device = stream.device();
-    let Cut { trace, inputs, outputs, .. } = cut;
+    let Cut { trace, inputs, outputs, in_flight, .. } = cut;
     // Whether an input may really be reused is decided per launch, by who else holds it: were it part of the key,
     // another thread's drop could change which plan runs.
     let donatable: SmallVec<[bool; 32]> = SmallVec::from_elem(true, inputs.len());
@@ -83,7 +108,7 @@ fn submit(stream: &Arc<StreamShared>, cut: Cut, report: &mut FlushReport) {
     report.launches = bound.executables.len();
     report.bytes_moved = bound.plan.bytes_moved(&keyed.params);
     report.peak_bytes = bound.plan.peak_bytes(&keyed.params);
-    let mut submission = Submission { stream, trace, bound: &bound, slots: Slots::new(&bound.plan, inputs) };
+    let mut submission = Submission { stream, trace, bound: &bound, slots: Slots::new(&bound.plan, inputs), in_flight };
     let mut launches = 0;
     for step in bound.plan.steps() {
         match step {
@@ -108,6 +133,7 @@ struct Submission<'a> {
     trace: &'a Trace,
     bound: &'a Arc<BoundPlan>,
     slots: Slots,
+    in_flight: &'a mut InFlight,
 }
 
 impl Submission<'_> {
@@ -128,6 +154,7 @@ impl Submission<'_> {
         });
         match results {
             Ok(execution) => {
+                self.in_flight.push(self.stream, execution.done);
                 for (&slot, buffer) in launch.outputs.iter().zip(execution.outputs) {
                     self.slots.set(slot, Ok(buffer));
                 }

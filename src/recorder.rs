@@ -11,7 +11,7 @@ use systole_fusion::ir::{Attrs, Opcode, Origin, Region, Trace, ValueId};
 use systole_kernels::TensorType;
 
 use crate::config::{Config, Mode};
-use crate::executor;
+use crate::executor::{self, InFlight};
 use crate::report::CutReason;
 use crate::stream::{StreamShared, thread_id};
 use crate::tensor::Tensor;
@@ -25,6 +25,7 @@ pub(crate) struct Recorder {
     results: Vec<(ValueId, Arc<Value>)>,
     /// The values of the trace's outputs; filled by a cut, and kept for its storage.
     outputs: Vec<Arc<Value>>,
+    in_flight: InFlight,
     /// Number of the pending trace; cuts so far.
     epoch: u32,
     window: usize,
@@ -39,6 +40,7 @@ pub(crate) struct Cut<'a> {
     /// The executor takes the inputs out, so that it can give up the last reference to one.
     pub(crate) inputs: &'a mut Vec<Arc<Value>>,
     pub(crate) outputs: &'a [Arc<Value>],
+    pub(crate) in_flight: &'a mut InFlight,
     pub(crate) reason: CutReason,
     pub(crate) sequence: u64,
 }
@@ -50,6 +52,7 @@ impl Recorder {
             inputs: Vec::new(),
             results: Vec::new(),
             outputs: Vec::new(),
+            in_flight: InFlight::default(),
             epoch: 0,
             window: config.first_window.clamp(1, config.window_limit.max(1)),
             window_limit: config.window_limit.max(1),
@@ -143,7 +146,14 @@ impl Recorder {
         self.bytes = 0;
         executor::run(
             stream,
-            Cut { trace: &self.trace, inputs: &mut self.inputs, outputs: &self.outputs, reason, sequence },
+            Cut {
+                trace: &self.trace,
+                inputs: &mut self.inputs,
+                outputs: &self.outputs,
+                in_flight: &mut self.in_flight,
+                reason,
+                sequence,
+            },
         );
         self.trace.clear();
         self.inputs.clear();

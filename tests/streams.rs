@@ -555,3 +555,23 @@ fn the_seam_records_with_the_front_ends_origin() -> Result<()> {
     assert_eq!(y.to_vec::<f32>()?, [-0.0, -0.125, -0.25, -0.375]);
     Ok(())
 }
+
+/// The device's queue has no bound; a stream waits for the older half of its launches at its own. The wait is told of
+/// failures, which must still reach whoever synchronizes.
+#[test]
+fn a_long_run_is_bounded_and_loses_no_failure() -> Result<()> {
+    let config = Config { mode: Mode::Strict, faults: Faults::none().fail_launch(5), ..Config::default() };
+    let device = Device::open(config)?;
+    let x = Tensor::from_slice(&device, &[1.0f32], [1])?;
+    let mut total = x.clone();
+    for _ in 0..8 {
+        drop(x.neg()?); // among these is the launch that fails
+    }
+    for _ in 0..3000 {
+        total = total.add(&x)?;
+    }
+    assert_eq!(total.to_vec::<f32>()?, [3001.0]);
+    let error = device.synchronize().expect_err("the failed launch was not reported");
+    assert_eq!(error.op(), Some(Opcode::Negate), "{error}");
+    device.synchronize()
+}
