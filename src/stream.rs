@@ -32,7 +32,11 @@ struct Handle(Arc<StreamShared>);
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.0.cut(CutReason::Closed);
+        // While a panic unwinds nothing new is started: a second panic would end the process. Whoever still holds a
+        // pending value cuts the stream by reading it.
+        if !std::thread::panicking() {
+            self.0.cut(CutReason::Closed);
+        }
     }
 }
 

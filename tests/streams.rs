@@ -409,6 +409,23 @@ fn a_dropped_stream_submits_what_is_observed() -> Result<()> {
 }
 
 #[test]
+fn a_value_of_a_stream_that_ended_in_a_panic_can_be_read() -> Result<()> {
+    let device = patient();
+    let x = numbers(&device, 4);
+    let kept = std::sync::Mutex::new(None);
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let stream = Stream::new(&device);
+        *kept.lock().expect("nobody panics here") = Some(stream.enter(|| x.add(1.0)));
+        panic!("with an op pending");
+    }));
+    assert!(panicked.is_err());
+    assert!(device.reports().is_empty(), "nothing is started while a panic unwinds");
+    let y = kept.into_inner().expect("nobody panicked while holding it").expect("recorded")?;
+    assert_eq!(y.to_vec::<f32>()?, [1.0, 1.125, 1.25, 1.375]);
+    Ok(())
+}
+
+#[test]
 fn a_thread_that_ends_submits_what_is_observed() -> Result<()> {
     let device = patient();
     let x = numbers(&device, 4);

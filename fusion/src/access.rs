@@ -99,7 +99,7 @@ impl Accesses {
     pub(crate) fn of(trace: &SymbolicTrace, fuse: bool) -> Self {
         let demand = Demand::of(trace, fuse);
         let roles: Vec<Role> = (0..trace.nodes.len()).map(|node| demand.role(node)).collect();
-        let walker = Walker { trace, roles: &roles, fuse };
+        let walker = Walker { trace, roles: &roles, kinds: &demand.kinds, fuse };
         let mut paths: Vec<SmallVec<[Path; 2]>> = Vec::with_capacity(roles.len());
         for (node, role) in roles.iter().enumerate() {
             paths.push(match role {
@@ -363,6 +363,7 @@ impl<'a> Demand<'a> {
 struct Walker<'a> {
     trace: &'a SymbolicTrace,
     roles: &'a [Role],
+    kinds: &'a [Kind],
     fuse: bool,
 }
 
@@ -411,11 +412,13 @@ impl Walker<'_> {
     /// Walks from `value` to the root.
     fn finish(&self, path: &mut Path, mut value: ValueId, buffers: bool) -> Root {
         while let Some(node) = self.trace.producer(value) {
+            if self.fuse && !buffers && self.kinds[node] == Kind::Splat {
+                return self.finish_splat(path, node);
+            }
             let symbolic = &self.trace.nodes[node];
             let stops = match self.roles[node] {
                 Role::Folded => false,
-                // Even a constant that somebody needs in memory is cheaper as a number.
-                Role::Member => !self.fuse || buffers || symbolic.op != Opcode::Constant,
+                Role::Member => true,
                 Role::Alias => {
                     buffers || !self.fuse || !is_degenerate(self.trace.ty(symbolic.operands[0]), &symbolic.ty)
                 }
@@ -435,6 +438,20 @@ impl Walker<'_> {
             value = symbolic.operands[0];
         }
         Root::Value(value)
+    }
+
+    /// Walks from a view of a constant to the constant. Even one that somebody needs in memory is cheaper as a number,
+    /// and where a number is read makes no difference, so no view on the way is composed.
+    fn finish_splat(&self, path: &mut Path, mut node: usize) -> Root {
+        loop {
+            path.via.push(node as u32);
+            let symbolic = &self.trace.nodes[node];
+            if let Some(source) = self.source(node) {
+                path.dims = SmallVec::from_elem(PathDim::FIXED, symbolic.ty.shape.len());
+                return source;
+            }
+            node = self.trace.producer(symbolic.operands[0]).expect("a view of a constant leads to one");
+        }
     }
 
     fn source(&self, node: usize) -> Option<Root> {

@@ -36,13 +36,14 @@ pub fn minimize(
         }
         for at in 0..best.steps.len() {
             if let Step::Record { result, .. } = best.steps[at]
-                && let Some(data) = values.get(&result) {
-                    let mut candidate = best.clone();
-                    candidate.steps[at] = Step::Upload { result, data: data.clone() };
-                    if fails(&candidate) {
-                        best = candidate;
-                    }
+                && let Some(data) = values.get(&result)
+            {
+                let mut candidate = best.clone();
+                candidate.steps[at] = Step::Upload { result, data: data.clone() };
+                if fails(&candidate) {
+                    best = candidate;
                 }
+            }
         }
         for at in 0..best.steps.len() {
             for data in plainer(&best.steps[at]) {

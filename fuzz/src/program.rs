@@ -180,9 +180,10 @@ impl Program {
                 }
             }
             if let Some(result) = step.result()
-                && types.insert(result, trace.ty(values[&result]).clone()).is_some() {
-                    return Err(format!("step {at} makes {result} again"));
-                }
+                && types.insert(result, trace.ty(values[&result]).clone()).is_some()
+            {
+                return Err(format!("step {at} makes {result} again"));
+            }
         }
         let inputs = inputs.into_iter().map(|(_, data)| data.clone()).collect();
         Ok(Straight { trace, inputs, values })

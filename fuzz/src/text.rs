@@ -186,7 +186,8 @@ mod tests {
                 return
               }
             }
-        "#]].assert_eq(&text);
+        "#]]
+        .assert_eq(&text);
         assert_eq!(print(&parse(&text).expect("printed")), text);
     }
 
@@ -196,7 +197,10 @@ mod tests {
         let check = |steps: &str, expected: expect_test::Expect| {
             expected.assert_eq(&parse(&format!("{steps}{module}")).expect_err("no program"));
         };
-        check("// upload t0 = tensor<2xf32> 3f800000\n", expect!["line 1: `// upload t0 = tensor<2xf32> 3f800000` is no step"]);
+        check(
+            "// upload t0 = tensor<2xf32> 3f800000\n",
+            expect!["line 1: `// upload t0 = tensor<2xf32> 3f800000` is no step"],
+        );
         check("// read t5\n", expect!["step 0 uses t5, which is not live"]);
         check("// record t1 = op 0 of t0\n", expect!["line 1: `// record t1 = op 0 of t0` is no step"]);
     }

@@ -317,9 +317,10 @@ impl Builder {
     /// A tensor of that type: one that lives, or one made for it.
     pub(super) fn like(&mut self, ty: &TensorType) -> Option<Handle> {
         if self.random.chance(60)
-            && let Some(found) = self.find(|live| live == ty) {
-                return Some(found);
-            }
+            && let Some(found) = self.find(|live| live == ty)
+        {
+            return Some(found);
+        }
         match self.random.below(10) {
             0..2 => self.any_constant(ty.clone()),
             2 if ty.rank() > 0 && Opcode::Iota.info().dtypes.admits(ty.dtype) => self.iota(ty.clone()),
@@ -343,9 +344,10 @@ impl Builder {
     pub(super) fn scalar(&mut self, dtype: DType) -> Option<Handle> {
         let ty = TensorType::scalar(dtype);
         if self.random.chance(30)
-            && let Some(found) = self.find(|live| *live == ty) {
-                return Some(found);
-            }
+            && let Some(found) = self.find(|live| *live == ty)
+        {
+            return Some(found);
+        }
         if self.random.chance(80) { self.any_constant(ty) } else { self.upload(ty) }
     }
 
@@ -362,9 +364,10 @@ impl Builder {
     pub(super) fn admitted(&mut self, op: Opcode) -> Option<Handle> {
         let dtypes = op.info().dtypes;
         if self.random.chance(85)
-            && let Some(found) = self.find(|live| dtypes.admits(live.dtype)) {
-                return Some(found);
-            }
+            && let Some(found) = self.find(|live| dtypes.admits(live.dtype))
+        {
+            return Some(found);
+        }
         let admitted: Vec<DType> = DType::ALL.into_iter().filter(|&dtype| dtypes.admits(dtype)).collect();
         let dtype = *self.random.pick(&admitted);
         match self.find(|_| true) {

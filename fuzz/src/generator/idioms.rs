@@ -31,9 +31,10 @@ pub(super) fn say(b: &mut Builder) -> Option<Handle> {
 /// A float tensor of at least `rank` dimensions.
 fn floats(b: &mut Builder, rank: usize) -> Option<Handle> {
     if b.random.chance(70)
-        && let Some(found) = b.find(|live| live.dtype == DType::F32 && live.rank() >= rank) {
-            return Some(found);
-        }
+        && let Some(found) = b.find(|live| live.dtype == DType::F32 && live.rank() >= rank)
+    {
+        return Some(found);
+    }
     let rank = rank.max(1 + b.random.below(3));
     let shape = b.shape_of_rank(rank);
     b.upload(TensorType::new(DType::F32, shape))

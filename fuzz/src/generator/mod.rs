@@ -64,9 +64,10 @@ mod tests {
             assert_eq!(program, generate(seed));
             let variant = program.variant(seed);
             if let Some(variant) = variant
-                && let Err(error) = variant.straighten() {
-                    panic!("{}: {error}", variant.name);
-                }
+                && let Err(error) = variant.straighten()
+            {
+                panic!("{}: {error}", variant.name);
+            }
         }
     }
 

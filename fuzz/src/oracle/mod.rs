@@ -50,7 +50,7 @@ pub fn check(program: &Program, setups: &[Setup], devices: &Devices) -> Result<C
             let executor = Some(Executor { mode, setup, run });
             let ran = quietly(|| run_once(program, &expectation, mode, setup, devices, &mut coverage));
             fused |= match ran {
-                Ok(outcome) => outcome.map_err(|problem| mismatch(executor, problem))?,
+                Ok(outcome) => outcome.map_err(|problem| mismatch(executor, *problem))?,
                 Err(message) => return Err(mismatch(executor, Problem::Panicked(message))),
             };
         }
@@ -99,8 +99,9 @@ fn run_once(
     setup: Setup,
     devices: &Devices,
     coverage: &mut Coverage,
-) -> Result<bool, Problem> {
-    let failed = |step: Option<usize>| move |error: systole::Error| Problem::Failed { step, error: error.to_string() };
+) -> Result<bool, Box<Problem>> {
+    let failed =
+        |step: Option<usize>| move |error: systole::Error| Box::new(Problem::Failed { step, error: error.to_string() });
     let device = devices.device(setup).map_err(failed(Some(0)))?;
     let mut run = Run { streams: vec![Stream::new(&device)], current: 0, tensors: HashMap::new() };
     let mut compared = (0, 0);
@@ -117,7 +118,7 @@ fn run_once(
             match step {
                 Step::Read(handle) => compare(Some(at), *handle, &run.tensors[handle])?,
                 step => match run.take(at, step, devices) {
-                    Ok(()) if refused => return Err(Problem::Unchecked { step: at }),
+                    Ok(()) if refused => return Err(Box::new(Problem::Unchecked { step: at })),
                     Ok(()) => {}
                     Err(error) if refused && error.is_argument_error() => {
                         coverage.strays += 1;
@@ -145,13 +146,18 @@ fn run_once(
     Ok(coverage.count_cuts(reports.iter().filter(|report| ids.contains(&report.stream))))
 }
 
-fn compare_bits(step: Option<usize>, handle: Handle, expectation: &Expectation, found: &[u8]) -> Result<(), Problem> {
+fn compare_bits(
+    step: Option<usize>,
+    handle: Handle,
+    expectation: &Expectation,
+    found: &[u8],
+) -> Result<(), Box<Problem>> {
     let expected = expectation.value(handle);
     if found == expected.bytes {
         return Ok(());
     }
     if found.len() != expected.bytes.len() {
-        return Err(Problem::Length { handle, expected: expected.bytes.len(), found: found.len() });
+        return Err(Box::new(Problem::Length { handle, expected: expected.bytes.len(), found: found.len() }));
     }
     let found = HostTensor { ty: expected.ty.clone(), bytes: found.to_vec() };
     let pairs: Vec<(Scalar, Scalar)> = expected.scalars().into_iter().zip(found.scalars()).collect();
@@ -161,7 +167,7 @@ fn compare_bits(step: Option<usize>, handle: Handle, expectation: &Expectation, 
         expected.bytes[at * size..(at + 1) * size] != found.bytes[at * size..(at + 1) * size]
     };
     let element = (0..pairs.len()).find(|&at| differs(at)).expect("unequal bytes of equal length differ somewhere");
-    Err(Problem::Bits {
+    Err(Box::new(Problem::Bits {
         step,
         handle,
         ty: expected.ty.clone(),
@@ -170,7 +176,7 @@ fn compare_bits(step: Option<usize>, handle: Handle, expectation: &Expectation, 
         differing: (0..pairs.len()).filter(|&at| differs(at)).count(),
         expected: pairs[element].0,
         found: pairs[element].1,
-    })
+    }))
 }
 
 /// A program under way on a device.
