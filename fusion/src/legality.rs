@@ -27,7 +27,7 @@ use std::fmt;
 use smallvec::SmallVec;
 use systole_kernels::program::{Extent, ReduceAlong};
 
-use crate::access::{Accesses, Path, moves_only};
+use crate::access::{Accesses, Path, Root, moves_only};
 use crate::canonical::{SymbolicAttrs, SymbolicNode, SymbolicTrace};
 use crate::ir::{DotDims, OpClass, Opcode};
 
@@ -149,7 +149,9 @@ pub(crate) fn analyse(
         return Err(Refusal::TooManyNodes);
     }
     let candidate = Candidate { trace, accesses, members };
-    candidate.check_constants()?;
+    if members.len() > 1 {
+        candidate.check_constants()?;
+    }
     // A lone concatenation may have any number of operands.
     if members.len() > 1 {
         candidate.count_buffers(&escapes)?;
