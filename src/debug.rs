@@ -52,11 +52,16 @@ fn check_gather_indices(operands: &[&Tensor], dims: &GatherDims, origin: &Origin
     for (at, chunk) in bytes.chunks_exact(dtype.size()).enumerate() {
         let mut bits = [0; 8];
         bits[..chunk.len()].copy_from_slice(chunk);
-        let index = Scalar::from_bits(dtype, u64::from_le_bytes(bits)).to_f64();
+        let bits = u64::from_le_bytes(bits);
+        let index = if dtype.is_signed() {
+            i128::from(Scalar::from_bits(dtype, bits).sign_extended())
+        } else {
+            i128::from(bits)
+        };
         let component = at / inner % length;
         let dimension = dims.start_index_map[component] as usize;
         let limit = operand.shape()[dimension] as i64 - dims.slice_sizes[dimension];
-        if !(0.0..=limit as f64).contains(&index) {
+        if !(0..=i128::from(limit)).contains(&index) {
             let reason = format!(
                 "start index {index} (element {at} of the indices) is outside 0..={limit} of dimension {dimension}"
             );

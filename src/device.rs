@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use systole_fusion::cache::PlanCache;
@@ -17,9 +17,9 @@ use crate::bound::{self, BoundPlan};
 use crate::config::{Config, Mode};
 use crate::error::{Error, Result};
 use crate::report::{FlushReport, Stats};
+use crate::stream;
 
 /// A device. Clones are handles to the same one.
-#[derive(Clone)]
 pub struct Device(Arc<DeviceInner>);
 
 pub(crate) struct DeviceInner {
@@ -31,6 +31,8 @@ pub(crate) struct DeviceInner {
     pub(crate) programs: PlanCache<ExecutableRef, GroupKey>,
     reports: Mutex<VecDeque<FlushReport>>,
     streams: AtomicU64,
+    /// The user's `Device`s; when the last is dropped, so is the calling thread's own stream.
+    handles: AtomicUsize,
     pub(crate) totals: Totals,
 }
 
@@ -42,6 +44,9 @@ pub(crate) struct Totals {
     pub(crate) launches: AtomicU64,
     pub(crate) bytes_moved: AtomicU64,
 }
+
+/// More threads than any one machine has cores; past it a number is a mistake.
+const MAX_THREADS: usize = 1024;
 
 static NEXT_DEVICE_ID: AtomicU64 = AtomicU64::new(0);
 
@@ -66,8 +71,9 @@ impl Device {
             .profile
             .parse()
             .map_err(|error: systole_hal::HalError| Error::argument(origin.clone(), error.message()))?;
-        if config.threads == 0 {
-            return Err(Error::argument(origin, "a device needs at least one thread"));
+        if !(1..=MAX_THREADS).contains(&config.threads) {
+            let reason = format!("a device has 1 to {MAX_THREADS} threads, not {}", config.threads);
+            return Err(Error::argument(origin, reason));
         }
         let sim = SimConfig {
             memory_limit: config.memory_limit.unwrap_or(profile.memory_limit()),
@@ -90,6 +96,7 @@ impl Device {
             programs: PlanCache::new(config.plan_capacity.saturating_mul(4)),
             reports: Mutex::new(VecDeque::new()),
             streams: AtomicU64::new(0),
+            handles: AtomicUsize::new(1),
             totals: Totals::default(),
             config,
         })))
@@ -101,6 +108,7 @@ impl Device {
     }
 
     pub(crate) fn from_inner(inner: Arc<DeviceInner>) -> Self {
+        inner.handles.fetch_add(1, Ordering::Relaxed);
         Device(inner)
     }
 
@@ -147,6 +155,22 @@ impl Device {
     pub fn clear_caches(&self) {
         self.0.plans.clear();
         self.0.programs.clear();
+    }
+}
+
+impl Clone for Device {
+    fn clone(&self) -> Self {
+        Device::from_inner(self.0.clone())
+    }
+}
+
+/// With the last handle goes the calling thread's own stream of the device, which would otherwise keep it open until
+/// the thread ends. Tensors keep the device; other threads' own streams do until those threads end.
+impl Drop for Device {
+    fn drop(&mut self) {
+        if self.0.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
+            stream::forget(&self.0);
+        }
     }
 }
 
@@ -207,7 +231,10 @@ impl DeviceInner {
 
     /// Waits for a value's buffer and copies it; a failure is blamed on the op that failed first.
     pub(crate) fn download(&self, ty: &TensorType, buffer: &BufferRef, origin: &Origin) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; ty.byte_len()];
+        // The failure of the value comes before the want of room for it.
+        buffer.ready().wait().map_err(|error| bound::blame(&error, origin))?;
+        let mut bytes = host_room(ty, ty.byte_len(), origin)?;
+        bytes.resize(ty.byte_len(), 0);
         self.hal.download(buffer, &mut bytes).map_err(|error| bound::blame(&error, origin))?;
         Ok(bytes)
     }
@@ -215,4 +242,11 @@ impl DeviceInner {
     pub(crate) fn wait(&self, origin: &Origin) -> Result<()> {
         self.hal.synchronize().map_err(|error| bound::blame(&error, origin))
     }
+}
+
+/// Room on the host for `len` elements read from a tensor.
+pub(crate) fn host_room<T>(ty: &TensorType, len: usize, origin: &Origin) -> Result<Vec<T>> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(len).map_err(|_| Error::host_out_of_memory(ty, origin.clone()))?;
+    Ok(room)
 }

@@ -89,6 +89,10 @@ impl Error {
         Error(Arc::new(Inner { kind: Kind::DeviceMismatch, op: Some(op), method: None, operands, origin, reason }))
     }
 
+    pub(crate) fn host_out_of_memory(ty: &TensorType, origin: Origin) -> Self {
+        Error::new(Kind::OutOfMemory, origin, format!("the host has no memory to read {ty}"))
+    }
+
     pub(crate) fn unsupported(op: Option<Opcode>, operands: Vec<TensorType>, origin: Origin, reason: String) -> Self {
         Error(Arc::new(Inner { kind: Kind::Unsupported, op, method: None, operands, origin, reason }))
     }
@@ -164,13 +168,19 @@ impl Error {
     }
 }
 
+/// Operand types that an error spells out.
+const SHOWN_OPERANDS: usize = 8;
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Inner { operands, origin, reason, .. } = &*self.0;
         if let Some(call) = self.call() {
             write!(f, "{call}(")?;
-            for (i, ty) in operands.iter().enumerate() {
+            for (i, ty) in operands.iter().take(SHOWN_OPERANDS).enumerate() {
                 write!(f, "{}{ty}", if i > 0 { ", " } else { "" })?;
+            }
+            if operands.len() > SHOWN_OPERANDS {
+                write!(f, ", … {} more", operands.len() - SHOWN_OPERANDS)?;
             }
             f.write_str("): ")?;
         }

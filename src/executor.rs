@@ -25,18 +25,29 @@ use crate::value::{Outcome, Value};
 /// stream that records faster than the device runs would pile up commands; at the bound the stream waits for the older
 /// half, which is no cut and changes no plan.
 #[derive(Default)]
-pub(crate) struct InFlight(VecDeque<EventRef>);
+pub(crate) struct InFlight {
+    /// Each launch's event, with the bytes that its plan moves where it is the plan's first.
+    launches: VecDeque<(EventRef, u64)>,
+    bytes: u64,
+}
 
 impl InFlight {
     /// Launches that a stream may have in flight: milliseconds of work for the smallest, so the device never starves.
     const LIMIT: usize = 1024;
 
-    fn push(&mut self, stream: &StreamShared, done: EventRef) {
-        self.0.push_back(done);
-        if self.0.len() < InFlight::LIMIT {
+    /// Adds a launch. Besides their number, the bytes of launches in flight are bounded, by the device's memory: a buffer
+    /// that was dropped while a queued launch reads it no longer counts there, but the host still holds it.
+    fn push(&mut self, stream: &StreamShared, done: EventRef, bytes: u64) {
+        self.launches.push_back((done, bytes));
+        self.bytes = self.bytes.saturating_add(bytes);
+        let limit = stream.device().hal().capabilities().memory_limit;
+        if self.launches.len() < InFlight::LIMIT && self.bytes <= limit {
             return;
         }
-        for done in self.0.drain(..InFlight::LIMIT / 2) {
+        let (few, light) = (InFlight::LIMIT / 2, limit / 2);
+        while self.launches.len() > few || self.bytes > light {
+            let Some((done, bytes)) = self.launches.pop_front() else { return };
+            self.bytes -= bytes.min(self.bytes);
             if let Err(error) = done.wait() {
                 // Waiting counts as being told, so the failure is kept for whoever synchronizes.
                 stream.note_failure(&bound::blame(&error, &Origin::Unknown));
@@ -104,11 +115,23 @@ fn submit(stream: &Arc<StreamShared>, cut: Cut, report: &mut FlushReport) {
             return;
         }
     };
-    report.plan = if built { PlanSource::Built { programs: bound.new_programs } } else { PlanSource::Cached };
+    report.plan = if built {
+        let differs = device.plans.nearest(&keyed.key).map(|(_, difference)| Arc::new(difference));
+        PlanSource::Built { programs: bound.new_programs, differs }
+    } else {
+        PlanSource::Cached
+    };
     report.launches = bound.executables.len();
     report.bytes_moved = bound.plan.bytes_moved(&keyed.params);
     report.peak_bytes = bound.plan.peak_bytes(&keyed.params);
-    let mut submission = Submission { stream, trace, bound: &bound, slots: Slots::new(&bound.plan, inputs), in_flight };
+    let mut submission = Submission {
+        stream,
+        trace,
+        bound: &bound,
+        slots: Slots::new(&bound.plan, inputs),
+        in_flight,
+        bytes_moved: report.bytes_moved,
+    };
     let mut launches = 0;
     for step in bound.plan.steps() {
         match step {
@@ -134,6 +157,7 @@ struct Submission<'a> {
     bound: &'a Arc<BoundPlan>,
     slots: Slots,
     in_flight: &'a mut InFlight,
+    bytes_moved: u64,
 }
 
 impl Submission<'_> {
@@ -154,7 +178,8 @@ impl Submission<'_> {
         });
         match results {
             Ok(execution) => {
-                self.in_flight.push(self.stream, execution.done);
+                let bytes = if at == 0 { self.bytes_moved } else { 0 };
+                self.in_flight.push(self.stream, execution.done, bytes);
                 for (&slot, buffer) in launch.outputs.iter().zip(execution.outputs) {
                     self.slots.set(slot, Ok(buffer));
                 }

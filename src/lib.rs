@@ -48,7 +48,8 @@ pub use stream::Stream;
 pub use tensor::Tensor;
 
 pub use systole_fusion as fusion;
-pub use systole_fusion::ir::{Attrs, Opcode, Origin};
+pub use systole_fusion::ir::attrs::Dims;
+pub use systole_fusion::ir::{Attrs, DotDims, GatherDims, Opcode, Origin};
 pub use systole_hal as hal;
 pub use systole_kernels as kernels;
 pub use systole_kernels::simd::Isa;

@@ -83,7 +83,7 @@ impl Recorder {
         }
         let operands: SmallVec<[ValueId; 3]> =
             operands.iter().map(|tensor| self.operand(stream, tensor.value())).collect();
-        self.bytes += types.iter().map(|ty| ty.byte_len() as u64).sum::<u64>();
+        self.bytes = types.iter().fold(self.bytes, |bytes, ty| bytes.saturating_add(ty.byte_len() as u64));
         let first = self.trace.push_inferred(op, operands, attrs, regions, types.clone(), origin);
         let results = types
             .into_iter()
@@ -116,7 +116,7 @@ impl Recorder {
         };
         known.unwrap_or_else(|| {
             let id = self.trace.input(value.ty().clone());
-            self.bytes += value.ty().byte_len() as u64;
+            self.bytes = self.bytes.saturating_add(value.ty().byte_len() as u64);
             self.inputs.push(value.clone());
             if at_home {
                 value.set_position(self.epoch, id);
@@ -138,7 +138,7 @@ impl Recorder {
             }
         }
         if reason != CutReason::OneByOne {
-            self.window = (self.window * 2).min(self.window_limit);
+            self.window = self.window.saturating_mul(2).min(self.window_limit);
         }
         let sequence = u64::from(self.epoch);
         // The all-ones epoch marks values that never stood in a trace.

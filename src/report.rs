@@ -1,13 +1,19 @@
 //! Why each cut was made and each plan built, as data.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use systole_fusion::cache::CacheStats;
+use systole_fusion::canonical::Difference;
 use systole_fusion::ir::Origin;
 use systole_hal::MemoryStats;
 
-/// Why a pending trace was cut. Every reason follows from the stream's own recorded ops, in program order.
+/// Why a pending trace was cut.
+///
+/// While one thread records into a stream and alone reads its pending values, every reason follows from that thread's
+/// program order. A read or use of a *pending* value by another thread cuts where it meets the stream, as it must; flush
+/// before handing pending values over, and cuts are deterministic there too.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CutReason {
     /// The mode runs ops one by one.
@@ -46,7 +52,7 @@ impl fmt::Display for CutReason {
 }
 
 /// Where the plan for a cut came from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PlanSource {
     /// Nothing was observed, so nothing was planned.
     Nothing,
@@ -56,6 +62,9 @@ pub enum PlanSource {
     Built {
         /// Programs compiled.
         programs: usize,
+        /// The first part in which the key differs from the nearest one known, of those used last; `None` where the
+        /// device knew none.
+        differs: Option<Arc<Difference>>,
     },
 }
 
@@ -87,7 +96,7 @@ pub struct FlushReport {
 /// Totals of a device since it was opened.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
-    /// Ops recorded.
+    /// Ops recorded in traces that were cut; pending ones count when they are.
     pub ops: u64,
     /// Traces cut.
     pub cuts: u64,

@@ -234,15 +234,30 @@ pub(crate) fn thread_id() -> u64 {
     THREAD_ID.try_with(|id| *id).unwrap_or(0)
 }
 
-/// Calls `body` with the thread's current stream on `device`, making one where there is none.
+/// Calls `body` with the thread's current stream on `device`, making one where there is none. While the thread's own
+/// storage is being torn down there is none to keep, and a stream serves for the one call.
 pub(crate) fn current<R>(device: &Arc<DeviceInner>, body: impl FnOnce(&Stream) -> R) -> R {
-    let found = CURRENT.with_borrow_mut(|current| {
+    let fresh = || Stream(Arc::new(Handle(StreamShared::new(device.clone()))));
+    let found = CURRENT.try_with(|current| {
+        let mut current = current.borrow_mut();
         if let Some(stream) = current.iter().rev().find(|stream| Arc::ptr_eq(&stream.shared().device, device)) {
             return stream.clone();
         }
-        let stream = Stream(Arc::new(Handle(StreamShared::new(device.clone()))));
+        let stream = fresh();
         current.insert(0, stream.clone());
         stream
     });
-    body(&found)
+    body(&found.unwrap_or_else(|_| fresh()))
+}
+
+/// Drops the calling thread's own stream on `device`, if it has one.
+pub(crate) fn forget(device: &Arc<DeviceInner>) {
+    let own = CURRENT.try_with(|current| {
+        let mut current = current.borrow_mut();
+        // Streams that `enter` has made current belong to their callers, and come after the thread's own.
+        let own = current.iter().position(|stream| Arc::ptr_eq(&stream.shared().device, device))?;
+        (Arc::strong_count(&current[own].0) == 1).then(|| current.remove(own))
+    });
+    // Dropped here, with the list no longer borrowed: the drop cuts the stream.
+    drop(own);
 }

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use systole_fusion::infer::{MAX_RANK, addressable};
 use systole_fusion::ir::Origin;
 use systole_kernels::{DType, Element, Scalar, Shape, TensorType};
 
-use crate::device::Device;
+use crate::device::{self, Device};
 use crate::error::{Error, Result};
 use crate::report::CutReason;
 use crate::stream::{self, StreamShared};
@@ -38,7 +39,7 @@ impl Tensor {
         Tensor::from_bytes(device, T::DTYPE, bytemuck::cast_slice(elements), shape)
     }
 
-    /// Copies row-major elements in native byte order to a tensor on `device`; bools are bytes 0 and 1.
+    /// Copies row-major little-endian elements to a tensor on `device`; bools are bytes 0 and 1.
     ///
     /// # Errors
     /// The number of bytes is not that of the type, a bool is neither 0 nor 1, or the device is out of memory.
@@ -46,6 +47,7 @@ impl Tensor {
     pub fn from_bytes(device: &Device, dtype: DType, bytes: &[u8], shape: impl Into<Shape>) -> Result<Self> {
         let origin = Origin::caller();
         let ty = TensorType::new(dtype, shape);
+        check_type(&ty, &origin)?;
         if ty.checked_byte_len() != Some(bytes.len()) {
             let elements = bytes.len() / dtype.size();
             return Err(Error::argument(
@@ -104,15 +106,14 @@ impl Tensor {
             let reason = format!("elements are {}, not {}", self.dtype(), T::DTYPE);
             return Err(Error::misuse("to_vec", vec![self.ty().clone()], origin, reason));
         }
-        let bytes = self.read(origin)?;
-        Ok(bytes
-            .chunks_exact(T::DTYPE.size())
-            .map(|chunk| {
-                let mut bits = [0; 8];
-                bits[..chunk.len()].copy_from_slice(chunk);
-                T::from_scalar(Scalar::from_bits(T::DTYPE, u64::from_le_bytes(bits)))
-            })
-            .collect())
+        let bytes = self.read(origin.clone())?;
+        let mut elements = device::host_room(self.ty(), bytes.len() / T::DTYPE.size(), &origin)?;
+        elements.extend(bytes.chunks_exact(T::DTYPE.size()).map(|chunk| {
+            let mut bits = [0; 8];
+            bits[..chunk.len()].copy_from_slice(chunk);
+            T::from_scalar(Scalar::from_bits(T::DTYPE, u64::from_le_bytes(bits)))
+        }));
+        Ok(elements)
     }
 
     /// Waits for the elements and copies them to the host as bytes, row-major, little-endian.
@@ -175,4 +176,15 @@ impl fmt::Debug for Tensor {
         };
         write!(f, "Tensor({}, {state})", self.ty())
     }
+}
+
+/// The bounds that inference keeps for every op's result, for tensors that come from the host.
+fn check_type(ty: &TensorType, origin: &Origin) -> Result<()> {
+    if ty.rank() > MAX_RANK {
+        return Err(Error::argument(origin.clone(), format!("rank {} exceeds {MAX_RANK}", ty.rank())));
+    }
+    if !addressable(ty) {
+        return Err(Error::argument(origin.clone(), format!("{ty} is too large to address")));
+    }
+    Ok(())
 }

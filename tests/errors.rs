@@ -256,7 +256,7 @@ fn names_that_are_not_known() {
     let error = check(result, expect!["unknown profile `v99` (known: ieee)"]);
     assert!(error.is_argument_error());
     let result = Device::open(Config { threads: 0, ..Config::default() });
-    let error = check(result, expect!["a device needs at least one thread"]);
+    let error = check(result, expect!["a device has 1 to 1024 threads, not 0"]);
     assert!(error.is_argument_error());
     expect!["unknown mode `lazy`: the modes are debug, strict and fused"]
         .assert_eq(&"lazy".parse::<Mode>().expect_err("no mode"));
@@ -552,4 +552,91 @@ fn an_error_can_be_kept_shared_and_shown() {
     assert!(format!("{error:?}").contains(&error.to_string()));
     let other = fails(floats(&device, [2]).add(floats(&device, [3])));
     assert!(!other.is_same_as(&error));
+}
+
+/// What the host cannot hold is an error of the read; the failure of the value itself comes first.
+#[test]
+fn reads_that_the_host_cannot_hold() -> Result<()> {
+    let device = Device::open(Config { memory_limit: Some(u64::MAX), ..Config::default() })?;
+    let huge = Tensor::full(&device, 1.0f32, [1 << 50])?;
+    let error = fails(huge.to_vec::<f32>());
+    assert!(error.is_out_of_memory(), "{error}");
+    works(&device);
+    Ok(())
+}
+
+#[test]
+fn empty_tensors_with_large_extents() -> Result<()> {
+    let device = plain();
+    let x = Tensor::from_slice::<f32>(&device, &[], [0, 1 << 34])?;
+    let y = Tensor::from_slice::<f32>(&device, &[], [1 << 34, 0])?;
+    assert_eq!(x.matmul(&y)?.to_vec::<f32>()?, []);
+    assert!(fails(Tensor::from_slice::<f32>(&device, &[], [usize::MAX, 0])).is_argument_error());
+    let sixty_five = Tensor::from_slice(&device, &[1.0f32], vec![1; 65]);
+    assert!(fails(sixty_five).is_argument_error());
+    assert!(fails(Tensor::full(&device, 1.0f32, [1])?.reshape(vec![1; 65])).is_type_error());
+    let mean = Tensor::from_slice::<f32>(&device, &[], [1 << 20, 1 << 20, 0])?.mean(..)?;
+    assert!(mean.item::<f32>()?.is_nan(), "a mean of nothing is 0 / 0");
+    works(&device);
+    Ok(())
+}
+
+#[test]
+fn numbers_meet_tensors_exactly() -> Result<()> {
+    let device = plain();
+    let n = (1i64 << 60) + (1 << 36) + 1;
+    let zero = Tensor::scalar(&device, 0.0f32)?;
+    assert_eq!(zero.add(n)?.item::<f32>()?, n as f32);
+    let count = Tensor::scalar(&device, 0i64)?;
+    assert_eq!(count.add(-4.0)?.item::<i64>()?, -4);
+    for number in [9_223_372_036_854_775_808.0, 0.5, f64::NAN, f64::INFINITY] {
+        assert!(fails(count.add(number)).is_argument_error(), "{number} is no i64");
+    }
+    Ok(())
+}
+
+#[test]
+fn settings_without_measure() -> Result<()> {
+    for threads in [0, 1025, usize::MAX] {
+        assert!(fails(Device::open(Config { threads, ..Config::default() })).is_argument_error());
+    }
+    let unbounded = Config { window_limit: usize::MAX, pending_bytes: u64::MAX, ..Config::default() };
+    let device = Device::open(unbounded)?;
+    let mut x = Tensor::scalar(&device, 0.0f32)?;
+    for _ in 0..80 {
+        x = x.add(1.0)?;
+        device.flush();
+    }
+    assert_eq!(x.item::<f32>()?, 80.0);
+    let kept = device.reports();
+    x.add(1.0)?.add(1.0)?.item::<f32>()?;
+    assert_eq!(device.reports().len(), kept.len() + 1, "a window without limit cuts nothing by itself");
+    Ok(())
+}
+
+/// With the last handle of a device goes what the thread kept for it; a tensor alone keeps it working.
+#[test]
+fn a_device_ends_with_its_last_handle() -> Result<()> {
+    let device = plain();
+    let x = floats(&device, [2]).add(1.0)?;
+    drop(device);
+    assert_eq!(x.add(1.0)?.to_vec::<f32>()?.len(), 2);
+    let device = x.device();
+    works(&device);
+    drop((x, device));
+    // Every device has a thread of its own, named after what it is.
+    #[cfg(target_os = "linux")]
+    {
+        let device_threads = || {
+            let tasks = std::fs::read_dir("/proc/self/task").expect("Linux lists a process's threads");
+            let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+            tasks.flatten().map(name).filter(|name| name.starts_with("systole-device")).count()
+        };
+        for _ in 0..64 {
+            let device = plain();
+            assert_eq!(floats(&device, [2]).add(1.0)?.to_vec::<f32>()?.len(), 2);
+        }
+        assert!(device_threads() < 64, "{} devices are still open", device_threads());
+    }
+    Ok(())
 }

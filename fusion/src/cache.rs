@@ -291,10 +291,15 @@ impl<V, K: Clone + Eq + Hash> PlanCache<V, K> {
 
 impl<V, K: Clone + Eq + Hash + AsRef<PlanKey>> PlanCache<V, K> {
     /// The nearest other key in the cache, and the first part in which `key` differs from it: why `key` missed.
-    /// `None` where the cache has no other entry. Decodes every key, so ask only when somebody reads the answer.
+    /// `None` where the cache has no other entry. Only the entries used last are looked at, so that the answer costs no
+    /// more in a full cache.
     pub fn nearest(&self, key: &K) -> Option<(K, Difference)> {
-        self.snapshot()
+        const LOOKED_AT: usize = 32;
+        let mut candidates = self.snapshot();
+        candidates.sort_by_key(|(_, entry)| std::cmp::Reverse(entry.last_use.load(Ordering::Relaxed)));
+        candidates
             .into_iter()
+            .take(LOOKED_AT)
             .filter_map(|(other, entry)| {
                 let difference = explain(key.as_ref(), other.as_ref())?;
                 let recency = entry.last_use.load(Ordering::Relaxed);

@@ -27,7 +27,7 @@ use std::fmt;
 use smallvec::SmallVec;
 use systole_kernels::program::{Extent, ReduceAlong};
 
-use crate::access::{Accesses, Path, Root, moves_only};
+use crate::access::{Accesses, Path, moves_only};
 use crate::canonical::{SymbolicAttrs, SymbolicNode, SymbolicTrace};
 use crate::ir::{DotDims, OpClass, Opcode};
 
@@ -149,9 +149,6 @@ pub(crate) fn analyse(
         return Err(Refusal::TooManyNodes);
     }
     let candidate = Candidate { trace, accesses, members };
-    if members.len() > 1 {
-        candidate.check_constants()?;
-    }
     // A lone concatenation may have any number of operands.
     if members.len() > 1 {
         candidate.count_buffers(&escapes)?;
@@ -249,20 +246,6 @@ impl<'a> Candidate<'a> {
             }
         }
         if outputs > MAX_BUFFERS { Err(Refusal::TooManyBuffers) } else { Ok(()) }
-    }
-
-    /// A constant that one member reads as a buffer has one for all of them (the group has each value once), and a view
-    /// of the constant need not be a view of that buffer: any reshape is one of a number.
-    fn check_constants(&self) -> Result<(), Refusal> {
-        let paths = || self.members.iter().flat_map(|&node| self.accesses.paths(node as usize));
-        let viewed = paths().filter(|path| matches!(path.root, Root::Splat(_))).flat_map(|path| path.via.iter().skip(1));
-        for &constant in viewed {
-            let constant = constant as usize;
-            if paths().any(|path| path.value() == Some(self.trace.result(constant))) {
-                return Err(Refusal::OperandInside(self.trace.nodes[constant].op));
-            }
-        }
-        Ok(())
     }
 
     fn find_dot(&self) -> Result<Option<usize>, Refusal> {

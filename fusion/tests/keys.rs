@@ -200,7 +200,7 @@ fn a_key_is_all_that_its_trace_is() {
         assert_eq!(decoded.nodes.len(), trace.nodes().len());
         let nodes: Vec<u32> = (0..decoded.nodes.len() as u32).collect();
         let inputs: Vec<_> = (0..decoded.inputs.len() as u32).map(systole_fusion::ir::ValueId).collect();
-        let cut = decoded.cut(&nodes, &inputs, &decoded.outputs);
+        let cut = decoded.cut(&nodes, &[], &inputs, &decoded.outputs);
         assert_eq!(cut.key.as_ref(), &keyed.key, "seed {seed}");
         assert!(cut.params.iter().copied().eq(0..decoded.params));
         for (value, number) in trace.inputs().iter().zip(0..) {

@@ -87,7 +87,7 @@ struct Campaign {
     next: AtomicU64,
     done: AtomicU64,
     stop: AtomicBool,
-    found: Mutex<Vec<Box<Mismatch>>>,
+    found: Mutex<Vec<Mismatch>>,
     /// The seed that each worker is at.
     at: Vec<AtomicU64>,
 }
@@ -130,7 +130,7 @@ impl Campaign {
                         self.stop.fetch_or(!self.options.keep_going, Ordering::Relaxed);
                         devices = Devices::new();
                         let mismatch = cut_down(mismatch);
-                        self.found.lock().expect("no worker panics").push(mismatch);
+                        self.found.lock().expect("no worker panics").push(*mismatch);
                     }
                 }
             }

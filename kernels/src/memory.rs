@@ -39,6 +39,11 @@ pub struct AllocError {
 }
 
 impl AllocError {
+    /// `bytes` were asked for.
+    pub(crate) fn new(bytes: usize) -> Self {
+        AllocError { bytes }
+    }
+
     /// How many bytes were asked for.
     pub fn bytes(&self) -> usize {
         self.bytes

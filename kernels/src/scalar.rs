@@ -30,6 +30,12 @@ impl Scalar {
         self.bits
     }
 
+    /// The bits of a signed integer, sign-extended.
+    pub const fn sign_extended(self) -> i64 {
+        let unused = 64 - 8 * self.dtype.size() as u32;
+        ((self.bits << unused) as i64) >> unused
+    }
+
     /// The little-endian bytes, of which the first [`DType::size`] count.
     pub const fn to_le_bytes(self) -> [u8; 8] {
         self.bits.to_le_bytes()

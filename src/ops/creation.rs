@@ -1,25 +1,31 @@
 //! Tensors from numbers.
 
+use std::sync::Arc;
+
 use smallvec::smallvec;
 use systole_fusion::ir::{Attrs, Literal, Opcode, Origin};
 use systole_kernels::{DType, Element, Scalar, Shape, TensorType};
 
-use crate::device::Device;
+use crate::device::{Device, DeviceInner};
 use crate::dispatch;
 use crate::error::Result;
 use crate::stream;
 use crate::tensor::Tensor;
 
 /// Records a constant. The value is an argument of whatever plan it ends up in, so a changing one builds nothing.
-pub(super) fn constant(device: &Device, value: Scalar, shape: impl Into<Shape>, origin: Origin) -> Result<Tensor> {
+pub(super) fn constant(
+    device: &Arc<DeviceInner>,
+    value: Scalar,
+    shape: impl Into<Shape>,
+    origin: Origin,
+) -> Result<Tensor> {
     let ty = TensorType::new(value.dtype(), shape);
     source(device, Opcode::Constant, Attrs::Constant(Literal::Splat(ty, value)), origin)
 }
 
-fn source(device: &Device, op: Opcode, attrs: Attrs, origin: Origin) -> Result<Tensor> {
-    let mut results = stream::current(device.inner(), |stream| {
-        dispatch::record(stream.shared(), op, &[], attrs, smallvec![], origin)
-    })?;
+fn source(device: &Arc<DeviceInner>, op: Opcode, attrs: Attrs, origin: Origin) -> Result<Tensor> {
+    let mut results =
+        stream::current(device, |stream| dispatch::record(stream.shared(), op, &[], attrs, smallvec![], origin))?;
     Ok(results.pop().expect("the op has one result"))
 }
 
@@ -30,7 +36,7 @@ impl Tensor {
     /// None in practice; recording is fallible in general.
     #[track_caller]
     pub fn scalar<T: Element>(device: &Device, value: T) -> Result<Tensor> {
-        constant(device, value.to_scalar(), [], Origin::caller())
+        constant(device.inner(), value.to_scalar(), [], Origin::caller())
     }
 
     /// `value` everywhere.
@@ -39,7 +45,7 @@ impl Tensor {
     /// The shape has more elements than a buffer can hold.
     #[track_caller]
     pub fn full<T: Element>(device: &Device, value: T, shape: impl Into<Shape>) -> Result<Tensor> {
-        constant(device, value.to_scalar(), shape, Origin::caller())
+        constant(device.inner(), value.to_scalar(), shape, Origin::caller())
     }
 
     /// Zeros (`false` for bool).
@@ -48,7 +54,7 @@ impl Tensor {
     /// As [`full`](Self::full).
     #[track_caller]
     pub fn zeros(device: &Device, dtype: DType, shape: impl Into<Shape>) -> Result<Tensor> {
-        constant(device, Scalar::from_f64(dtype, 0.0), shape, Origin::caller())
+        constant(device.inner(), Scalar::from_f64(dtype, 0.0), shape, Origin::caller())
     }
 
     /// Ones (`true` for bool).
@@ -57,7 +63,7 @@ impl Tensor {
     /// As [`full`](Self::full).
     #[track_caller]
     pub fn ones(device: &Device, dtype: DType, shape: impl Into<Shape>) -> Result<Tensor> {
-        constant(device, Scalar::from_f64(dtype, 1.0), shape, Origin::caller())
+        constant(device.inner(), Scalar::from_f64(dtype, 1.0), shape, Origin::caller())
     }
 
     /// The index along `dimension`, as `dtype`.
@@ -68,6 +74,6 @@ impl Tensor {
     pub fn iota(device: &Device, dtype: DType, shape: impl Into<Shape>, dimension: usize) -> Result<Tensor> {
         let attrs =
             Attrs::Iota { ty: TensorType::new(dtype, shape), dimension: u32::try_from(dimension).unwrap_or(u32::MAX) };
-        source(device, Opcode::Iota, attrs, Origin::caller())
+        source(device.inner(), Opcode::Iota, attrs, Origin::caller())
     }
 }

@@ -27,8 +27,11 @@ impl Tensor {
     #[track_caller]
     pub fn take_along_dim(&self, indices: &Tensor, dimension: usize) -> Result<Tensor> {
         let origin = Origin::caller();
-        let fits = dimension < self.rank()
-            && indices.rank() == self.rank()
+        if dimension >= self.rank() {
+            let reason = format!("no dimension {dimension} in rank {}", self.rank());
+            return Err(Error::misuse("take_along_dim", types(&[self, indices]), origin, reason));
+        }
+        let fits = indices.rank() == self.rank()
             && (0..self.rank()).all(|d| d == dimension || self.shape()[d] == indices.shape()[d]);
         if !fits {
             let reason = format!(

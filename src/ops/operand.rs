@@ -1,10 +1,12 @@
 //! The other side of a binary op: a tensor, or a number that takes the tensor's dtype.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 
 use systole_fusion::ir::Origin;
 use systole_kernels::{DType, Scalar};
 
+use super::creation;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
@@ -30,37 +32,51 @@ impl Operand for Tensor {
     }
 }
 
-fn scalar(value: Scalar, like: &Tensor, origin: &Origin) -> Result<Cow<'static, Tensor>> {
-    let dtype = like.dtype();
-    let scalar = if value.dtype() == dtype { value } else { Scalar::from_f64(dtype, value.to_f64()) };
-    if !dtype.is_float() && scalar.to_f64() != value.to_f64() {
-        let reason = format!("{} is no {dtype}, the dtype of the tensor it meets", value.to_f64());
-        return Err(Error::argument(origin.clone(), reason));
+/// The integer as an element of `dtype`: rounded once for floats, `None` where an integer or bool dtype lacks it.
+fn integer(value: i128, dtype: DType) -> Option<Scalar> {
+    match dtype {
+        DType::Bool => matches!(value, 0 | 1).then_some(Scalar::from(value == 1)),
+        DType::I32 => i32::try_from(value).ok().map(Scalar::from),
+        DType::U32 => u32::try_from(value).ok().map(Scalar::from),
+        DType::I64 => i64::try_from(value).ok().map(Scalar::from),
+        DType::F32 => Some(Scalar::from(value as f32)),
     }
-    super::creation::constant(&like.device(), scalar, [], origin.clone()).map(Cow::Owned)
+}
+
+/// The float as an element of `dtype`, likewise.
+fn float(value: f64, dtype: DType) -> Option<Scalar> {
+    match dtype {
+        DType::F32 => Some(Scalar::from(value as f32)),
+        // Any whole number beyond 2^64 is beyond the integers as well, and saturates to one that is.
+        DType::Bool | DType::I32 | DType::U32 | DType::I64 => {
+            (value.trunc() == value).then(|| integer(value as i128, dtype)).flatten()
+        }
+    }
+}
+
+fn operand(value: Option<Scalar>, shown: impl Display, like: &Tensor, origin: &Origin) -> Result<Cow<'static, Tensor>> {
+    let value = value.ok_or_else(|| {
+        let reason = format!("{shown} is no {}, the dtype of the tensor it meets", like.dtype());
+        Error::argument(origin.clone(), reason)
+    })?;
+    creation::constant(like.value().stream().device(), value, [], origin.clone()).map(Cow::Owned)
 }
 
 macro_rules! number {
-    ($($ty:ty),*) => {$(
+    ($($ty:ty: $convert:ident as $wide:ty;)*) => {$(
         impl Operand for $ty {
             fn to_operand(&self, like: &Tensor, origin: &Origin) -> Result<Cow<'_, Tensor>> {
-                scalar(Scalar::from(*self), like, origin)
+                operand($convert(<$wide>::from(*self), like.dtype()), self, like, origin)
             }
         }
     )*};
 }
 
-number!(bool, i32, u32, i64, f32);
-
-impl Operand for f64 {
-    fn to_operand(&self, like: &Tensor, origin: &Origin) -> Result<Cow<'_, Tensor>> {
-        let dtype = like.dtype();
-        let value = Scalar::from_f64(dtype, *self);
-        if dtype == DType::F32 || value.to_f64() == *self {
-            super::creation::constant(&like.device(), value, [], origin.clone()).map(Cow::Owned)
-        } else {
-            let reason = format!("{self} is no {dtype}, the dtype of the tensor it meets");
-            Err(Error::argument(origin.clone(), reason))
-        }
-    }
+number! {
+    bool: integer as i128;
+    i32: integer as i128;
+    u32: integer as i128;
+    i64: integer as i128;
+    f32: float as f64;
+    f64: float as f64;
 }

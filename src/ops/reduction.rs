@@ -79,7 +79,8 @@ fn identity(monoid: Monoid, dtype: DType) -> Scalar {
 }
 
 fn reduce(tensor: &Tensor, monoid: Monoid, dimensions: Dims, origin: Origin) -> Result<Tensor> {
-    let init = creation::constant(&tensor.device(), identity(monoid, tensor.dtype()), [], origin.clone())?;
+    let init =
+        creation::constant(tensor.value().stream().device(), identity(monoid, tensor.dtype()), [], origin.clone())?;
     let body = monoid_region(monoid, tensor.dtype());
     record_with(Opcode::Reduce, &[tensor, &init], Attrs::Reduce(dimensions), smallvec![body], origin)
 }
@@ -151,7 +152,8 @@ impl Tensor {
             return Err(Error::misuse("mean", types(&[self]), origin, reason));
         }
         let reduced = dimensions("mean", self, &axes, &origin)?;
-        let count: usize = reduced.iter().map(|&dimension| self.shape()[dimension as usize]).product();
-        reduce(self, Monoid::Add, reduced, origin)?.div(count as f64)
+        // A float count cannot overflow, and rounds as the division by an exact count would.
+        let count: f64 = reduced.iter().map(|&dimension| self.shape()[dimension as usize] as f64).product();
+        reduce(self, Monoid::Add, reduced, origin)?.div(count)
     }
 }

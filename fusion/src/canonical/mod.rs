@@ -34,6 +34,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use systole_kernels::program::Extent;
 
+use crate::infer::MAX_RANK;
 use crate::ir::region::as_monoid;
 use crate::ir::{Attrs, Def, Literal, Node, NodeId, Trace, ValueId};
 use words::Writer;
@@ -219,9 +220,6 @@ pub fn canonicalize(trace: &Trace, donatable: &[bool]) -> Result<Keyed, Unsuppor
 
 /// Two codes are taken by the extents 0 and 1.
 const MAX_PARAMS: usize = u16::MAX as usize - 2;
-/// Sets of axes are kept in one word.
-const MAX_RANK: usize = 64;
-
 fn write_node(
     trace: &Trace,
     node: &Node,

@@ -113,10 +113,12 @@ impl SymbolicTrace {
     }
 
     /// The canonical key of a part of this trace: `nodes` (indices, ascending), which read `inputs` and each other, and
-    /// of whose results `outputs` are kept. Parameters and scalars are numbered anew by first appearance.
-    pub fn cut(&self, nodes: &[u32], inputs: &[ValueId], outputs: &[ValueId]) -> KeyedGroup {
+    /// of whose results `outputs` are kept. Of these nodes, those among `numbers` are written as constants of the scalar
+    /// beside them, whatever they are: views of a constant are. Parameters and scalars are numbered anew by first
+    /// appearance.
+    pub fn cut(&self, nodes: &[u32], numbers: &[(u32, u16)], inputs: &[ValueId], outputs: &[ValueId]) -> KeyedGroup {
         let mut renumber = Renumber { params: Vec::new(), known: FxHashMap::default(), scalars: Vec::new() };
-        let mut numbers: FxHashMap<ValueId, u32> = inputs.iter().copied().zip(0..).collect();
+        let mut positions: FxHashMap<ValueId, u32> = inputs.iter().copied().zip(0..).collect();
         let mut writer = Writer::with_capacity(8 + 2 * inputs.len() + 10 * nodes.len());
         writer.header(inputs.len(), nodes.len(), outputs.len());
         for &input in inputs {
@@ -124,13 +126,19 @@ impl SymbolicTrace {
         }
         for (&node, number) in nodes.iter().zip(inputs.len() as u32..) {
             let SymbolicNode { op, operands, attrs, ty } = &self.nodes[node as usize];
-            writer.node(*op, operands.iter().map(|operand| numbers[operand]));
-            write_ty(&mut writer, ty, false, &mut renumber);
-            write_attrs(&mut writer, attrs, &mut renumber);
-            numbers.insert(self.result(node as usize), number);
+            if let Some(&(_, scalar)) = numbers.iter().find(|(number, _)| *number == node) {
+                writer.node(Opcode::Constant, std::iter::empty());
+                write_ty(&mut writer, ty, false, &mut renumber);
+                write_attrs(&mut writer, &SymbolicAttrs::Splat(scalar), &mut renumber);
+            } else {
+                writer.node(*op, operands.iter().map(|operand| positions[operand]));
+                write_ty(&mut writer, ty, false, &mut renumber);
+                write_attrs(&mut writer, attrs, &mut renumber);
+            }
+            positions.insert(self.result(node as usize), number);
         }
         for output in outputs {
-            writer.word(numbers[output]);
+            writer.word(positions[output]);
         }
         let words = writer.finish(renumber.params.len(), renumber.scalars.len());
         KeyedGroup { key: GroupKey(PlanKey::new(&words)), params: renumber.params, scalars: renumber.scalars }

@@ -63,6 +63,12 @@ impl fmt::Display for TypeError {
 
 impl std::error::Error for TypeError {}
 
+/// Most dimensions of a value: planning keeps sets of axes in one word, and text has the same bound.
+pub const MAX_RANK: usize = 64;
+
+/// Most operands of one op.
+pub const MAX_OPERANDS: usize = 4096;
+
 /// The result types.
 ///
 /// # Errors
@@ -75,6 +81,7 @@ pub fn infer(
     regions: &[Region],
 ) -> Result<SmallVec<[TensorType; 1]>, TypeError> {
     match result(op, operands, attrs, regions) {
+        Ok(ty) if ty.rank() > MAX_RANK => Err(reject(op, operands, format!("rank {} exceeds {MAX_RANK}", ty.rank()))),
         Ok(ty) => Ok(smallvec![ty]),
         Err(reason) => Err(reject(op, operands, reason)),
     }

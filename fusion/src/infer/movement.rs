@@ -6,7 +6,7 @@
 use smallvec::SmallVec;
 use systole_kernels::{Shape, TensorType};
 
-use super::{Reason, below, distinct_below, one_per_dimension, same_dtype, take};
+use super::{MAX_OPERANDS, Reason, below, distinct_below, one_per_dimension, same_dtype, take};
 use crate::ir::{PadAmounts, SliceLimits};
 
 /// C2–C5.
@@ -80,6 +80,9 @@ pub(super) fn concatenate(operands: &[&TensorType], dimension: u32) -> Result<Te
     let [first, others @ ..] = operands else {
         return Err(String::from("takes at least 1 operand, not 0"));
     };
+    if operands.len() > MAX_OPERANDS {
+        return Err(format!("takes at most {MAX_OPERANDS} operands, not {}", operands.len()));
+    }
     below("dimension", dimension, first.rank())?;
     let mut total = first.shape[dimension as usize];
     for other in others {

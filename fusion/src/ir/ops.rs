@@ -55,7 +55,7 @@ macro_rules! op_table {
             Maximum "stablehlo.maximum" maximum: Binary, dtypes Any, lane Maximum, nan Canonical, Exact;
             /// The smaller; NaN wins over numbers, −0 over +0; logical and of bools.
             Minimum "stablehlo.minimum" minimum: Binary, dtypes Any, lane Minimum, nan Canonical, Exact;
-            /// The first to the power of the second; integers wrap, a negative integer exponent truncates the quotient.
+            /// The first to the power of the second; integers wrap, and a negative exponent gives 0 but for bases 1 and −1.
             Power "stablehlo.power" pow: Binary, dtypes Number, lane Power, nan Canonical, CorrectlyRounded;
             /// Remainder of the truncated quotient, with the dividend's sign; x rem 0 is x for integers, NaN for floats.
             Remainder "stablehlo.remainder" rem: Binary, dtypes Number, lane Remainder, nan Canonical, Exact;

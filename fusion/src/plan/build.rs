@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use systole_kernels::program::{BufferType, Extent};
 
 use super::{Launch, Plan, PlanConfig, Slot, SlotUse, Step, lifetimes};
-use crate::access::{Accesses, Path, moves_only};
+use crate::access::{Accesses, Path, Root, moves_only};
 use crate::canonical::SymbolicTrace;
 use crate::ir::{NodeId, Opcode, ValueId};
 use crate::lower::group_name;
@@ -68,10 +68,18 @@ fn launch(trace: &SymbolicTrace, accesses: &Accesses, members: &[u32], slots: &m
     let inside = |node: u32| members.binary_search(&node).is_ok();
     let mut nodes = members.to_vec();
     let mut inputs: SmallVec<[ValueId; 8]> = SmallVec::new();
+    let mut numbers: SmallVec<[(u32, u16); 8]> = SmallVec::new();
     let mut reads: Vec<BufferType> = Vec::new();
     for &node in members {
         for (operand, path) in accesses.paths(node as usize).iter().enumerate() {
-            nodes.extend(&path.via);
+            match (path.root, path.via.first()) {
+                // A number is a number: the views of a constant on the way to it are left out.
+                (Root::Splat(scalar), Some(&view)) => {
+                    nodes.push(view);
+                    numbers.push((view, scalar));
+                }
+                (Root::Splat(_) | Root::Iota(_) | Root::Value(_), _) => nodes.extend(&path.via),
+            }
             let Some(value) = path.value() else { continue };
             if trace.producer(value).is_some_and(|node| inside(node as u32)) {
                 continue;
@@ -96,7 +104,7 @@ fn launch(trace: &SymbolicTrace, accesses: &Accesses, members: &[u32], slots: &m
     };
     let kept: Vec<u32> = members.iter().copied().filter(escapes).collect();
     let outputs: Vec<ValueId> = kept.iter().map(|&node| trace.result(node as usize)).collect();
-    let keyed = trace.cut(&nodes, &inputs, &outputs);
+    let keyed = trace.cut(&nodes, &numbers, &inputs, &outputs);
     Launch {
         group: keyed.key,
         name: group_name(members.iter().map(|&node| trace.nodes[node as usize].op)),

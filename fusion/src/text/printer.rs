@@ -364,7 +364,7 @@ fn gather_properties(dims: &GatherDims) -> String {
 }
 
 /// The rank above which text of a trace is not read back.
-pub(super) const MAX_RANK: usize = 64;
+pub(super) use crate::infer::MAX_RANK;
 
 /// Whether [`super::parse`] takes the type.
 pub(super) fn is_readable(ty: &TensorType) -> bool {

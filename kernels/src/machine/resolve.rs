@@ -8,7 +8,7 @@
 
 use smallvec::SmallVec;
 
-use crate::memory::{BadFootprint, Footprint, Grid, Partition};
+use crate::memory::{AllocError, BadFootprint, Footprint, Grid, Partition};
 use crate::parallel::Parallel;
 use crate::program::{Extent, Program, ReduceAlong, Vary};
 
@@ -140,7 +140,10 @@ pub(crate) fn resolve(
         threads,
         registers: prepared.large_slots,
     });
-    let dot = prepared.dot.map(|at| dot_offsets(&prepared.steps[at], &views, &kept, contracted, &cols));
+    // Where there is nothing to write the offsets are never looked at, however large the contracted index is.
+    let idle = points == 0 && lens[usize::from(program.inputs)..].iter().all(|&len| len == 0);
+    let dot = prepared.dot.filter(|_| !idle);
+    let dot = dot.map(|at| dot_offsets(&prepared.steps[at], &views, &kept, contracted, &cols)).transpose()?;
     let grid = Grid { outer, rows, cols, unit_rows, unit_cols };
     let output_lens = lens[usize::from(program.inputs)..].iter().copied();
     let partition = Partition::new(grid, footprints(program, prepared, &views).zip(output_lens));
@@ -417,24 +420,31 @@ fn footprints<'a>(
 }
 
 /// The offsets of a contraction's operands.
-fn dot_offsets(step: &Step, views: &Views, kept: &[Merged], contracted: usize, cols: &Axes) -> DotOffsets {
+fn dot_offsets(
+    step: &Step,
+    views: &Views,
+    kept: &[Merged],
+    contracted: usize,
+    cols: &Axes,
+) -> Result<DotOffsets, RunError> {
     let Step::Dot { lhs, rhs, .. } = *step else {
         unreachable!("the dot of a program is a dot, not {step:?}");
     };
     let extents = kept.iter().filter(|axis| axis.group == Group::Contract).map(|axis| axis.extent).collect();
     let axes = Axes::new(extents).expect("the contracted index was counted");
     debug_assert_eq!(axes.len(), contracted, "merging keeps the number of indices");
-    DotOffsets {
-        lhs_contract: offsets(&axes, views.get(lhs).contract),
-        rhs_contract: offsets(&axes, views.get(rhs).contract),
-        rhs_free: offsets(cols, views.get(rhs).cols),
-    }
+    Ok(DotOffsets {
+        lhs_contract: offsets(&axes, views.get(lhs).contract)?,
+        rhs_contract: offsets(&axes, views.get(rhs).contract)?,
+        rhs_free: offsets(cols, views.get(rhs).cols)?,
+    })
 }
 
 /// Offsets at every index.
-fn offsets(axes: &Axes, strides: &[i64]) -> Vec<i64> {
-    let mut all = Vec::with_capacity(axes.len());
+fn offsets(axes: &Axes, strides: &[i64]) -> Result<Vec<i64>, RunError> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(axes.len()).map_err(|_| AllocError::new(axes.len().saturating_mul(size_of::<i64>())))?;
     let inner = axes.inner_stride(strides);
     axes.runs(strides, 0..axes.len(), |_, offset, len| all.extend((0..len as i64).map(|k| offset + k * inner)));
-    all
+    Ok(all)
 }
