@@ -23,14 +23,15 @@ pub(crate) struct BoundPlan {
 }
 
 impl BoundPlan {
-    /// Builds the plan for a key and compiles what the device does not have yet.
+    /// Builds the plan for a key, fused or op by op, and compiles what the device does not have yet.
     pub(crate) fn build(
         key: &PlanKey,
+        fuse: bool,
         device: &DeviceRef,
         programs: &PlanCache<ExecutableRef, GroupKey>,
     ) -> Result<Self, HalError> {
         let _span = tracing::debug_span!("build", key = key.hash64()).entered();
-        let plan = Plan::build(key, &PlanConfig::default());
+        let plan = Plan::build(key, &PlanConfig { fuse });
         let mut new_programs = 0;
         let executables = plan
             .launches()

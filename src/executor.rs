@@ -10,9 +10,9 @@ use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 use systole_fusion::canonical::canonicalize;
-use systole_fusion::ir::{Origin, Trace};
+use systole_fusion::ir::{NodeId, Origin, Trace};
 use systole_fusion::plan::{self, Plan, Slot, Step};
-use systole_hal::{Arg, EventRef, Launch};
+use systole_hal::{Arg, BufferRef, ErrorKind, EventRef, Launch};
 
 use crate::bound::{self, BoundPlan};
 use crate::error::Error;
@@ -100,7 +100,7 @@ fn submit(stream: &Arc<StreamShared>, cut: Cut, report: &mut FlushReport) {
         report.key = keyed.key.hash64();
         let bound = device
             .plans
-            .get_or_try_build(&keyed.key, || BoundPlan::build(&keyed.key, device.hal(), &device.programs))
+            .get_or_try_build(&keyed.key, || BoundPlan::build(&keyed.key, true, device.hal(), &device.programs))
             .map_err(|error| {
                 let origin = trace.nodes().last().map_or(Origin::Unknown, |node| node.origin.clone());
                 bound::blame(&error, &origin)
@@ -121,30 +121,20 @@ fn submit(stream: &Arc<StreamShared>, cut: Cut, report: &mut FlushReport) {
     } else {
         PlanSource::Cached
     };
-    report.launches = bound.executables.len();
     report.bytes_moved = bound.plan.bytes_moved(&keyed.params);
     report.peak_bytes = bound.plan.peak_bytes(&keyed.params);
     let mut submission = Submission {
         stream,
         trace,
         bound: &bound,
-        slots: Slots::new(&bound.plan, inputs),
+        part_of: None,
+        slots: Slots::new(&bound.plan, inputs.drain(..).map(take_input)),
         in_flight,
         bytes_moved: report.bytes_moved,
+        launched: 0,
     };
-    let mut launches = 0;
-    for step in bound.plan.steps() {
-        match step {
-            Step::Alias { from, to, dead, .. } => {
-                submission.slots.alias(*from, *to);
-                submission.slots.clear(dead);
-            }
-            Step::Launch(launch) => {
-                submission.launch(launches, launch, &keyed.params, &keyed.scalars);
-                launches += 1;
-            }
-        }
-    }
+    submission.run(&keyed.params, &keyed.scalars);
+    report.launches = submission.launched;
     for (value, slot) in outputs.iter().zip(bound.plan.outputs()) {
         value.settle(submission.slots.outcome(*slot));
     }
@@ -155,38 +145,103 @@ struct Submission<'a> {
     stream: &'a StreamShared,
     trace: &'a Trace,
     bound: &'a Arc<BoundPlan>,
+    /// The nodes of the trace that the plan's nodes are, where the plan is for a part of it only.
+    part_of: Option<&'a [NodeId]>,
     slots: Slots,
     in_flight: &'a mut InFlight,
     bytes_moved: u64,
+    launched: usize,
 }
 
 impl Submission<'_> {
+    fn run(&mut self, params: &[i64], scalars: &[u64]) {
+        let bound = self.bound;
+        let mut launches = 0;
+        for step in bound.plan.steps() {
+            match step {
+                Step::Alias { from, to, dead, .. } => {
+                    self.slots.alias(*from, *to);
+                    self.slots.clear(dead);
+                }
+                Step::Launch(launch) => {
+                    self.launch(launches, launch, params, scalars);
+                    self.slots.clear(&launch.dead);
+                    launches += 1;
+                }
+            }
+        }
+    }
+
     /// Submits launch number `at` of the plan; a failure poisons its outputs.
     fn launch(&mut self, at: usize, launch: &plan::Launch, params: &[i64], scalars: &[u64]) {
-        let results = self.slots.args(launch).and_then(|args| {
-            let params: SmallVec<[i64; 16]> = launch.params.iter().map(|&param| params[usize::from(param)]).collect();
-            let scalars: SmallVec<[u64; 8]> =
-                launch.scalars.iter().map(|&scalar| scalars[usize::from(scalar)]).collect();
-            let output = *launch.output_nodes.first().expect("a launch computes something");
-            let label = bound::label(self.trace, self.bound, at, output);
-            let arguments = Launch { params: &params, scalars: &scalars, args, label };
-            self.stream.device().hal().execute(&self.bound.executables[at], arguments).map_err(|error| {
-                let error = bound::blame(&error, &Origin::Unknown);
-                self.stream.note_failure(&error);
-                error
-            })
-        });
-        match results {
+        let args = match self.slots.args(launch) {
+            Ok(args) => args,
+            Err(cause) => {
+                launch.outputs.iter().for_each(|&slot| self.slots.set(slot, Err(cause.clone())));
+                return;
+            }
+        };
+        let params: SmallVec<[i64; 16]> = launch.params.iter().map(|&param| params[usize::from(param)]).collect();
+        let scalars: SmallVec<[u64; 8]> = launch.scalars.iter().map(|&scalar| scalars[usize::from(scalar)]).collect();
+        // Arguments for another try, op by op, should there be no memory for this one; donated ones would be gone.
+        let again: Option<SmallVec<[BufferRef; 8]>> = (self.part_of.is_none() && launch.nodes.len() > 1)
+            .then(|| args.iter().map(lent).collect::<Option<_>>())
+            .flatten();
+        let output = *launch.output_nodes.first().expect("a launch computes something");
+        let node = self.part_of.map_or(output, |nodes| nodes[output.index()]);
+        let label = bound::label(self.trace, self.bound, at, node);
+        let arguments = Launch { params: &params, scalars: &scalars, args, label };
+        match self.stream.device().hal().execute(&self.bound.executables[at], arguments) {
             Ok(execution) => {
+                self.launched += 1;
                 let bytes = if at == 0 { self.bytes_moved } else { 0 };
                 self.in_flight.push(self.stream, execution.done, bytes);
                 for (&slot, buffer) in launch.outputs.iter().zip(execution.outputs) {
                     self.slots.set(slot, Ok(buffer));
                 }
             }
-            Err(error) => launch.outputs.iter().for_each(|&slot| self.slots.set(slot, Err(error.clone()))),
+            Err(error) => match again {
+                Some(args) if error.kind() == ErrorKind::OutOfMemory => self.split(launch, args, &params, &scalars),
+                Some(_) | None => self.fail(launch, bound::blame(&error, &Origin::Unknown)),
+            },
         }
-        self.slots.clear(&launch.dead);
+    }
+
+    /// Runs a group op by op after all, so that what there is no memory for fails alone, with what depends on it.
+    fn split(&mut self, launch: &plan::Launch, args: SmallVec<[BufferRef; 8]>, params: &[i64], scalars: &[u64]) {
+        let device = self.stream.device();
+        tracing::debug!(name = %launch.name, "no memory for a fused program: it runs op by op");
+        let bound = match BoundPlan::build(launch.group.as_ref(), false, device.hal(), &device.programs) {
+            Ok(bound) => Arc::new(bound),
+            Err(error) => return self.fail(launch, bound::blame(&error, &Origin::Unknown)),
+        };
+        let mut part = Submission {
+            stream: self.stream,
+            trace: self.trace,
+            bound: &bound,
+            part_of: Some(&launch.nodes),
+            slots: Slots::new(&bound.plan, args.into_iter().map(|buffer| Some(Ok(buffer)))),
+            in_flight: self.in_flight,
+            bytes_moved: 0,
+            launched: 0,
+        };
+        part.run(params, scalars);
+        let outcomes: SmallVec<[Outcome; 4]> =
+            bound.plan.outputs().iter().map(|&slot| part.slots.outcome(slot)).collect();
+        self.launched += part.launched;
+        launch.outputs.iter().zip(outcomes).for_each(|(&slot, outcome)| self.slots.set(slot, outcome));
+    }
+
+    fn fail(&mut self, launch: &plan::Launch, error: Error) {
+        self.stream.note_failure(&error);
+        launch.outputs.iter().for_each(|&slot| self.slots.set(slot, Err(error.clone())));
+    }
+}
+
+fn lent(arg: &Arg) -> Option<BufferRef> {
+    match arg {
+        Arg::Borrowed(buffer) => Some(buffer.clone()),
+        Arg::Donated(_) => None,
     }
 }
 
@@ -194,8 +249,8 @@ impl Submission<'_> {
 struct Slots(SmallVec<[Option<Outcome>; 32]>);
 
 impl Slots {
-    fn new(plan: &Plan, inputs: &mut Vec<Arc<Value>>) -> Self {
-        let mut slots: SmallVec<[Option<Outcome>; 32]> = inputs.drain(..).map(take_input).collect();
+    fn new(plan: &Plan, inputs: impl Iterator<Item = Option<Outcome>>) -> Self {
+        let mut slots: SmallVec<[Option<Outcome>; 32]> = inputs.collect();
         slots.resize(plan.slot_count(), None);
         Slots(slots)
     }

@@ -640,3 +640,20 @@ fn a_device_ends_with_its_last_handle() -> Result<()> {
     }
     Ok(())
 }
+
+/// A fused program that finds no memory runs op by op after all, so that only what needs too much fails.
+#[test]
+fn without_memory_only_what_needs_it_fails() -> Result<()> {
+    let device = Device::open(Config { memory_limit: Some(4696), ..Config::default() })?;
+    let x = Tensor::iota(&device, DType::F32, [1024], 0)?;
+    let sum = x.sum(..)?;
+    let (twice, line) = (x.mul(2.0)?, line!());
+    assert_eq!(sum.item::<f32>()?, 523_776.0);
+    let error = fails(twice.to_vec::<f32>());
+    assert!(error.is_out_of_memory(), "{error}");
+    // The multiply, or the broadcast of its number: both stand on the user's line.
+    let Origin::Caller(location) = error.origin() else { panic!("no place in {error:?}") };
+    assert_eq!(location.line(), line);
+    assert_eq!(x.to_vec::<f32>()?[1023], 1023.0);
+    Ok(())
+}

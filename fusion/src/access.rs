@@ -351,7 +351,13 @@ impl<'a> Demand<'a> {
                 sliced[operand] && (!self.demanded[operand] || trace.nodes[operand].op == Opcode::Reshape)
             });
             let slices = symbolic.op == Opcode::Slice;
-            if slices && (carries || self.kind(operand) == Kind::Iota) {
+            let demands = match self.kind(operand) {
+                Kind::Buffer => carries,
+                Kind::Iota => true,
+                // A number is a number wherever it is read: nobody would read the buffer.
+                Kind::Splat => false,
+            };
+            if slices && demands {
                 self.demand(operand);
             }
             sliced[node] = slices || carries;
