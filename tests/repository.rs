@@ -129,6 +129,32 @@ fn every_file_says_what_it_is_for() {
     }
 }
 
+/// Every file and folder that a page names in backticks or links to is there.
+#[test]
+fn pages_name_what_exists() {
+    let mut pages = vec![String::from("README.md"), String::from("ARCHITECTURE.md"), String::from("CONTRIBUTING.md")];
+    for entry in std::fs::read_dir(root().join("docs")).expect("docs/") {
+        let name = entry.expect("an entry of docs/").file_name().to_string_lossy().into_owned();
+        pages.push(format!("docs/{name}"));
+    }
+    let mut checked = 0;
+    for page in pages {
+        let text = std::fs::read_to_string(root().join(&page)).expect("a page");
+        let quoted = text.split('`').skip(1).step_by(2).map(|name| root().join(name));
+        let folder = root().join(&page).parent().expect("a page lies in a folder").to_path_buf();
+        let linked = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(to, _)| folder.join(to));
+        let is_path = |path: &PathBuf| {
+            let name = path.to_string_lossy();
+            (name.ends_with(".rs") || name.ends_with(".md")) && !name.contains([' ', '*', '('])
+        };
+        for path in quoted.chain(linked).filter(is_path) {
+            assert!(path.exists(), "{page} names {}, which is not there", path.display());
+            checked += 1;
+        }
+    }
+    assert!(checked > 20, "the pages' paths were not found");
+}
+
 #[test]
 fn nothing_is_left_for_later() {
     for (name, text) in rust_files() {
