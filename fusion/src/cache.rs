@@ -296,7 +296,8 @@ impl<V, K: Clone + Eq + Hash + AsRef<PlanKey>> PlanCache<V, K> {
     pub fn nearest(&self, key: &K) -> Option<(K, Difference)> {
         const LOOKED_AT: usize = 32;
         let mut candidates = self.snapshot();
-        candidates.sort_by_key(|(_, entry)| std::cmp::Reverse(entry.last_use.load(Ordering::Relaxed)));
+        // Read once per entry: other threads go on using the cache, and a sort does not bear keys that change.
+        candidates.sort_by_cached_key(|(_, entry)| std::cmp::Reverse(entry.last_use.load(Ordering::Relaxed)));
         candidates
             .into_iter()
             .take(LOOKED_AT)

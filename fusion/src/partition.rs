@@ -2,7 +2,7 @@
 //!
 //! Groups grow over members in program order. A member joins the groups of its producers, dearest edge first, merging
 //! them where it may; failing that, a group of its siblings, which read what it reads; failing that, it starts a group.
-//! A join must be legal ([`legality`](crate::legality)), pay ([`cost`](crate::cost)), and leave the graph of groups
+//! A join must be legal ([`legality`]), pay ([`cost`]), and leave the graph of groups
 //! without cycles: nothing may depend on a group that it also feeds by way of another.
 //!
 //! A value whose readers have not all been seen counts as needed outside, so a group is legal at every moment and no

@@ -77,7 +77,7 @@ fn elements(data: &HostTensor) -> String {
 /// The program that a text spells.
 ///
 /// # Errors
-/// The text is none that [`print`] could have written; the error says where.
+/// The text is none that [`print()`] could have written; the error says where.
 pub fn parse(text: &str) -> Result<Program, String> {
     let trace = parse_module(text).map_err(|error| error.to_string())?;
     let mut nodes = trace.nodes().iter();

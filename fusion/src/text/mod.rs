@@ -1,6 +1,6 @@
 //! The text form of a trace: StableHLO's textual MLIR.
 //!
-//! One text form, no second one. What [`print`] writes goes to PJRT compilers, dumps and error reports; what [`parse`]
+//! One text form, no second one. What [`print()`] writes goes to PJRT compilers, dumps and error reports; what [`parse`]
 //! reads comes from `systole run`, the test corpus, other tools' exports and fuzz reproducers.
 //!
 //! **Printing** follows StableHLO's own printer: pretty forms where the dialect has them, the generic form otherwise
