@@ -131,6 +131,31 @@ fn a_miss_is_explained_by_the_nearest_key() {
 }
 
 #[test]
+fn the_nearest_key_is_found_while_others_use_the_cache() {
+    let cache = PlanCache::new(256);
+    let keys: Vec<PlanKey> = (1..120).map(key).collect();
+    for (length, key) in keys.iter().enumerate() {
+        let Ok(_) = cache.get_or_try_build(key, || Ok::<_, Infallible>(length));
+    }
+    let asked = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for part in 0..2 {
+            let (cache, keys, asked) = (&cache, &keys, &asked);
+            scope.spawn(move || {
+                while asked.load(Ordering::Relaxed) < 200 {
+                    keys[part * 50..].iter().rev().for_each(|key| assert!(cache.get(key).is_some()));
+                }
+            });
+        }
+        let wanted = key(121);
+        while asked.fetch_add(1, Ordering::Relaxed) < 200 {
+            let (nearest, _) = cache.nearest(&wanted).expect("there are other keys");
+            assert!(keys.contains(&nearest));
+        }
+    });
+}
+
+#[test]
 fn a_check_rebuilds_on_hits_and_compares() {
     let cache: PlanCache<usize> = PlanCache::new(4);
     let checked = |value: usize| cache.get_or_try_build_checked(&key(1), || Ok::<_, Infallible>(value));
