@@ -18,8 +18,8 @@ pub(crate) struct BoundPlan {
     pub(crate) plan: Plan,
     /// One per launch, in step order.
     pub(crate) executables: Vec<ExecutableRef>,
-    /// Programs that were new to the device when this was bound.
-    pub(crate) new_programs: usize,
+    /// For each of them whether it was new to the device when this was bound.
+    pub(crate) new: Vec<bool>,
 }
 
 impl BoundPlan {
@@ -32,17 +32,17 @@ impl BoundPlan {
     ) -> Result<Self, HalError> {
         let _span = tracing::debug_span!("build", key = key.hash64()).entered();
         let plan = Plan::build(key, &PlanConfig { fuse });
-        let mut new_programs = 0;
+        let mut new = Vec::new();
         let executables = plan
             .launches()
             .map(|launch| {
                 let compile = || device.compile(lower(&launch.group));
                 let (executable, built) = programs.get_or_try_build(&launch.group, compile)?;
-                new_programs += usize::from(built);
+                new.push(built);
                 Ok(ExecutableRef::clone(&executable))
             })
             .collect::<Result<_, HalError>>()?;
-        Ok(BoundPlan { plan, executables, new_programs })
+        Ok(BoundPlan { plan, executables, new })
     }
 }
 

@@ -9,15 +9,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
-use systole_fusion::canonical::canonicalize;
-use systole_fusion::ir::{NodeId, Origin, Trace};
+use systole_fusion::canonical::{Difference, PlanKey, canonicalize};
+use systole_fusion::ir::{Node, NodeId, Origin, Trace};
 use systole_fusion::plan::{self, Plan, Slot, Step};
 use systole_hal::{Arg, BufferRef, ErrorKind, EventRef, Launch};
 
 use crate::bound::{self, BoundPlan};
 use crate::error::Error;
 use crate::recorder::Cut;
-use crate::report::{FlushReport, PlanSource};
+use crate::report::{Build, FlushReport, KeyDifference, PlanSource, ProgramReport};
 use crate::stream::StreamShared;
 use crate::value::{Outcome, Value};
 
@@ -68,6 +68,8 @@ pub(crate) fn run(stream: &Arc<StreamShared>, cut: Cut) {
         sequence: cut.sequence,
         reason: cut.reason.clone(),
         ops,
+        first: origin_of(cut.trace.nodes().first()),
+        last: origin_of(cut.trace.nodes().last()),
         outputs: cut.outputs.len(),
         key: 0,
         plan: PlanSource::Nothing,
@@ -116,8 +118,7 @@ fn submit(stream: &Arc<StreamShared>, cut: Cut, report: &mut FlushReport) {
         }
     };
     report.plan = if built {
-        let differs = device.plans.nearest(&keyed.key).map(|(_, difference)| Arc::new(difference));
-        PlanSource::Built { programs: bound.new_programs, differs }
+        PlanSource::Built(Arc::new(explain_build(trace, &bound, device.plans.nearest(&keyed.key))))
     } else {
         PlanSource::Cached
     };
@@ -138,6 +139,24 @@ fn submit(stream: &Arc<StreamShared>, cut: Cut, report: &mut FlushReport) {
     for (value, slot) in outputs.iter().zip(bound.plan.outputs()) {
         value.settle(submission.slots.outcome(*slot));
     }
+}
+
+fn origin_of(node: Option<&Node>) -> Origin {
+    node.map_or(Origin::Unknown, |node| node.origin.clone())
+}
+
+/// Why a plan for `trace` was built, and what that took.
+fn explain_build(trace: &Trace, bound: &BoundPlan, nearest: Option<(PlanKey, Difference)>) -> Build {
+    let programs = bound.plan.launches().zip(&bound.new).map(|(launch, &new)| ProgramReport {
+        name: launch.name.clone(),
+        new,
+        origin: launch.nodes.last().map_or(Origin::Unknown, |&node| trace.node(node).origin.clone()),
+    });
+    let difference = nearest.map(|(_, part)| {
+        let node = part.node().filter(|node| node.index() < trace.nodes().len());
+        KeyDifference { origin: node.map(|node| trace.node(node).origin.clone()), part }
+    });
+    Build { programs: programs.collect(), difference }
 }
 
 /// A plan under way.

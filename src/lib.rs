@@ -43,7 +43,7 @@ pub use device::Device;
 pub use dispatch::with_mode;
 pub use error::{Error, Result};
 pub use ops::{Axes, Operand};
-pub use report::{CutReason, FlushReport, PlanSource, Stats};
+pub use report::{Build, CutReason, FlushReport, KeyDifference, PlanSource, ProgramReport, Stats};
 pub use stream::Stream;
 pub use tensor::Tensor;
 

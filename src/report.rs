@@ -58,14 +58,55 @@ pub enum PlanSource {
     Nothing,
     /// The plan was known.
     Cached,
-    /// The plan was built; so many of its programs were new to the device.
-    Built {
-        /// Programs compiled.
-        programs: usize,
-        /// The first part in which the key differs from the nearest one known, of those used last; `None` where the
-        /// device knew none.
-        differs: Option<Arc<Difference>>,
-    },
+    /// The plan was built.
+    Built(Arc<Build>),
+}
+
+/// What building a plan brought about, and why no plan that there was would do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Build {
+    /// The plan's programs, in the order of their launches.
+    pub programs: Vec<ProgramReport>,
+    /// What is different from the nearest plan known, of those used last; `None` where the device knew none.
+    pub difference: Option<KeyDifference>,
+}
+
+impl Build {
+    /// Programs that were compiled for this plan: the others were known from other plans.
+    pub fn new_programs(&self) -> usize {
+        self.programs.iter().filter(|program| program.new).count()
+    }
+}
+
+/// One program of a plan.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProgramReport {
+    /// Mnemonics of its ops, joined by `+`.
+    pub name: String,
+    /// Whether it was compiled for this plan.
+    pub new: bool,
+    /// Where its last op was recorded.
+    pub origin: Origin,
+}
+
+/// Where two keys part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeyDifference {
+    /// The first part in which they differ, this trace's on the left.
+    pub part: Difference,
+    /// Where the op in question was recorded, where the part is an op's.
+    pub origin: Option<Origin>,
+}
+
+/// `result type of node 3 (add): f32[1, p0] / f32[p0, p1], recorded at src/main.rs:12:9`
+impl fmt::Display for KeyDifference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.part)?;
+        match &self.origin {
+            Some(origin) => write!(f, ", recorded at {origin}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// One cut: what was recorded, why it ended, and what was made of it.
@@ -79,6 +120,10 @@ pub struct FlushReport {
     pub reason: CutReason,
     /// Ops recorded.
     pub ops: usize,
+    /// Where the first of them was recorded.
+    pub first: Origin,
+    /// Where the last of them was recorded.
+    pub last: Origin,
     /// Values that were still observed, and so computed.
     pub outputs: usize,
     /// Fingerprint of the canonical key; 0 where nothing was planned.
