@@ -5,6 +5,8 @@ use clap::{Parser, Subcommand};
 use systole::{Config, Device, Isa, Mode};
 use systole_models::Model;
 
+use crate::explain;
+
 /// Most threads that may be asked for: far above any machine, far below what exhausts one.
 const MOST_THREADS: u64 = 1024;
 /// Most steps that may be asked for; every loss is kept.
@@ -24,21 +26,15 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Run a model in each mode, time it, and compare the bits
     Run(RunArgs),
+    /// Run a model and tell each cut of its stream and each plan built: why, and at which line of the program
+    Explain(ExplainArgs),
     /// List the devices that can be opened, and what this machine has for them
     Devices,
 }
 
+/// How a device is opened.
 #[derive(clap::Args, Debug)]
-pub(crate) struct RunArgs {
-    /// The model
-    #[arg(value_parser = PossibleValuesParser::new(systole_models::ALL.iter().map(|model| model.name))
-        .try_map(|name| systole_models::find(&name)))]
-    pub(crate) model: &'static Model,
-
-    /// Run in this mode only; all three by default
-    #[arg(long, value_parser = PossibleValuesParser::new(Mode::ALL.map(Mode::name)).try_map(|name| name.parse::<Mode>()))]
-    pub(crate) mode: Option<Mode>,
-
+pub(crate) struct DeviceArgs {
     /// Numeric profile of the device
     #[arg(long, value_name = "NAME", default_value_t = Config::default().profile,
         value_parser = PossibleValuesParser::new(Device::profiles()))]
@@ -52,6 +48,39 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(Isa::available().into_iter().map(Isa::name))
         .try_map(|name| name.parse::<Isa>()))]
     pub(crate) isa: Option<Isa>,
+}
+
+impl DeviceArgs {
+    /// What is meant where nothing is said.
+    fn unsaid() -> Self {
+        DeviceArgs { profile: Config::default().profile, threads: None, isa: None }
+    }
+
+    /// The device, whatever the mode.
+    pub(crate) fn config(&self) -> Config {
+        let default = Config::default();
+        Config {
+            profile: self.profile.clone(),
+            threads: self.threads.unwrap_or(default.threads),
+            isa: self.isa,
+            ..default
+        }
+    }
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct RunArgs {
+    /// The model
+    #[arg(value_parser = PossibleValuesParser::new(systole_models::ALL.iter().map(|model| model.name))
+        .try_map(|name| systole_models::find(&name)))]
+    pub(crate) model: &'static Model,
+
+    /// Run in this mode only; all three by default
+    #[arg(long, value_parser = PossibleValuesParser::new(Mode::ALL.map(Mode::name)).try_map(|name| name.parse::<Mode>()))]
+    pub(crate) mode: Option<Mode>,
+
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
 
     /// Steps; the model's own number by default
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=MOST_STEPS))]
@@ -65,15 +94,7 @@ pub(crate) struct RunArgs {
 impl RunArgs {
     /// What `systole run MODEL` means.
     pub(crate) fn of(model: &'static Model) -> Self {
-        RunArgs {
-            model,
-            mode: None,
-            profile: Config::default().profile,
-            threads: None,
-            isa: None,
-            steps: None,
-            json: false,
-        }
+        RunArgs { model, mode: None, device: DeviceArgs::unsaid(), steps: None, json: false }
     }
 
     /// The modes to run in.
@@ -85,16 +106,37 @@ impl RunArgs {
     pub(crate) fn steps(&self) -> usize {
         self.steps.unwrap_or(self.model.steps)
     }
+}
 
-    /// How the device is opened, whatever the mode.
+#[derive(clap::Args, Debug)]
+pub(crate) struct ExplainArgs {
+    /// The model
+    #[arg(value_parser = PossibleValuesParser::new(systole_models::ALL.iter().map(|model| model.name))
+        .try_map(|name| systole_models::find(&name)))]
+    pub(crate) model: &'static Model,
+
+    /// Mode to run in
+    #[arg(long, default_value_t = explain::MODE,
+        value_parser = PossibleValuesParser::new(Mode::ALL.map(Mode::name)).try_map(|name| name.parse::<Mode>()))]
+    pub(crate) mode: Mode,
+
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+
+    /// Steps
+    #[arg(long, value_name = "N", default_value_t = explain::STEPS,
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..=MOST_STEPS))]
+    pub(crate) steps: usize,
+
+    /// Print one JSON object (docs/cli.md) and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl ExplainArgs {
+    /// A device that keeps the report of every cut.
     pub(crate) fn config(&self) -> Config {
-        let default = Config::default();
-        Config {
-            profile: self.profile.clone(),
-            threads: self.threads.unwrap_or(default.threads),
-            isa: self.isa,
-            ..default
-        }
+        Config { mode: self.mode, report_capacity: usize::MAX, ..self.device.config() }
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod args;
 mod devices;
+mod explain;
 mod measurement;
 mod outcome;
 mod output;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
     let done = match Args::parse().command {
         None => run::demonstrate(),
         Some(Command::Run(args)) => run::run(&args),
+        Some(Command::Explain(args)) => explain::explain(&args),
         Some(Command::Devices) => devices::list(),
     };
     match done {

@@ -37,15 +37,15 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     let text = if args.json {
         let report = Report {
             model: args.model.name,
-            profile: &args.profile,
-            threads: args.config().threads,
+            profile: &args.device.profile,
+            threads: args.device.config().threads,
             bits_identical: runs.difference.is_none(),
             losses: &runs.outcome.losses,
             modes: Modes::of(&runs.measurements),
         };
         report.to_json()
     } else {
-        let device = Device::open(args.config())?;
+        let device = Device::open(args.device.config())?;
         table::render(args.model, device.capabilities(), &runs)
     };
     output::print(&text)?;
@@ -61,7 +61,7 @@ fn run_modes(args: &RunArgs) -> Result<Runs, Failure> {
     let mut measurements = Vec::new();
     let mut outcomes: Vec<(Mode, Outcome)> = Vec::new();
     for mode in modes {
-        let config = |kernel_timing| Config { mode, kernel_timing, ..args.config() };
+        let config = |kernel_timing| Config { mode, kernel_timing, ..args.device.config() };
         let advance = |mode: Mode, steps| progress.advance(mode.name(), steps);
         let (first, timed) = measure(args.model, config(false), steps, advance)?;
         let (second, with_kernels) = measure(args.model, config(true), steps, advance)?;

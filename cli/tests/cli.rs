@@ -40,7 +40,7 @@ fn check_usage(args: &[&str], expected: &Expect) {
 #[test]
 fn help_names_every_command_and_option() {
     let output = systole(&["--help"]);
-    for word in ["run", "devices", "--help", "--version", "demonstration"] {
+    for word in ["run", "explain", "devices", "--help", "--version", "demonstration"] {
         assert!(stdout(&output).contains(word), "{word}: {}", stdout(&output));
     }
     let output = systole(&["run", "--help"]);
@@ -207,4 +207,52 @@ fn a_reader_that_leaves_early_is_no_failure() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(stderr(&output), "");
     assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn explain_names_each_cut_and_build_with_its_line() {
+    let output = systole(&["explain", "digits", "--steps", "4", "--threads", "1"]);
+    let text = stdout(&output);
+    for words in [
+        "5 cuts, 692 ops recorded; 3 plans built",
+        "cut: the trace reached its bound of 64 ops",
+        "cut: flushed at models/src/digits/training.rs:",
+        "ops: models/src/digits/training.rs:",
+        "why: unlike the nearest plan in ",
+        "+ dot_general+add+maximum",
+        "      4–5    173         8  known",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
+fn an_explanation_in_json_has_the_documented_keys() {
+    let explanation = json(&["explain", "digits", "--steps", "2", "--mode", "strict", "--json"]);
+    assert_eq!(keys(&explanation), ["cuts", "mode", "model", "profile", "steps"]);
+    let cuts = explanation["cuts"].as_array().unwrap();
+    assert!(cuts.len() > 300, "{}", cuts.len());
+    let mut plain = vec![
+        "first_origin",
+        "key",
+        "last_origin",
+        "launches",
+        "ops",
+        "outputs",
+        "plan",
+        "reason",
+        "reason_text",
+        "sequence",
+        "stream",
+    ];
+    let known = cuts.iter().find(|cut| cut["plan"] == "known").unwrap();
+    assert_eq!(keys(known), plain);
+    assert_eq!(known["reason"], "one_by_one");
+    let built = cuts.iter().rfind(|cut| cut["plan"] == "built").unwrap();
+    plain.extend(["difference", "programs"]);
+    plain.sort_unstable();
+    assert_eq!(keys(built), plain);
+    assert_eq!(keys(&built["programs"][0]), ["name", "new", "origin"]);
+    let origin = built["programs"][0]["origin"].as_str().unwrap();
+    assert!(origin.starts_with("models/src/digits/"), "{origin}");
 }
