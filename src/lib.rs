@@ -53,7 +53,7 @@ pub use systole_fusion::ir::{Attrs, DotDims, GatherDims, Opcode, Origin};
 pub use systole_hal as hal;
 pub use systole_kernels as kernels;
 pub use systole_kernels::simd::Isa;
-pub use systole_kernels::{DType, Element, Scalar, Shape, TensorType};
+pub use systole_kernels::{DType, Element, Scalar, Shape, TensorType, bf16, f16};
 
 /// The examples of the README, compiled and run.
 #[cfg(doctest)]

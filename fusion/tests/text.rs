@@ -306,10 +306,39 @@ fn elements() {
           |                                                                 ^"#]],
     );
     check(
-        &constant("dense<1.0>", "tensor<bf16>"),
+        &constant("dense<[1.0, 0x7FC1, -0.1]>", "tensor<3xbf16>"),
         expect![[r#"
-        line 1, column 26: `bf16` is no dtype of the op table
-        1 | func.func @f() -> tensor<bf16> { %0 = stablehlo.constant dense<1.0> : tensor<bf16> return %0 : tensor<bf16> }
+        module {
+          func.func @main() -> tensor<3xbf16> {
+            %cst = stablehlo.constant dense<[1.000000e+00, 0x7FC1, -1.000977e-01]> : tensor<3xbf16>
+            return %cst : tensor<3xbf16>
+          }
+        }
+    "#]],
+    );
+    check(
+        &constant("dense<\"0x003C017E\">", "tensor<2xf16>"),
+        expect![[r#"
+        module {
+          func.func @main() -> tensor<2xf16> {
+            %cst = stablehlo.constant dense<[1.000000e+00, 0x7E01]> : tensor<2xf16>
+            return %cst : tensor<2xf16>
+          }
+        }
+    "#]],
+    );
+    check(
+        &constant("dense<65520.0>", "tensor<f16>"),
+        expect![[r#"
+        line 1, column 63: 65520.0 is no finite f16
+        1 | func.func @f() -> tensor<f16> { %0 = stablehlo.constant dense<65520.0> : tensor<f16> return %0 : tensor<f16> }
+          |                                                               ^"#]],
+    );
+    check(
+        &constant("dense<1.0>", "tensor<f64>"),
+        expect![[r#"
+        line 1, column 26: `f64` is no dtype of the op table
+        1 | func.func @f() -> tensor<f64> { %0 = stablehlo.constant dense<1.0> : tensor<f64> return %0 : tensor<f64> }
           |                          ^"#]],
     );
 }

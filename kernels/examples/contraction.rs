@@ -91,7 +91,7 @@ fn main() {
             let by_columns = fastest(repeat, || packed.repack(isa, DType::F32, black_box(&columns)));
             let by_rows = fastest(repeat, || packed.repack(isa, DType::F32, black_box(&rows)));
             let product = fastest(repeat, || {
-                dot(isa, DType::F32, &lhs, &packed, 0..n, bytemuck::cast_slice_mut(black_box(&mut out)));
+                dot(isa, (DType::F32, DType::F32), &lhs, &packed, 0..n, bytemuck::cast_slice_mut(black_box(&mut out)));
             });
             let rate = operations / product / 1e9;
             println!(

@@ -17,30 +17,37 @@ pub enum DType {
     U32,
     /// Signed 64-bit integer; arithmetic wraps.
     I64,
+    /// IEEE 754 binary16; arithmetic is that of `F32`, rounded once more.
+    F16,
+    /// The upper half of an IEEE 754 binary32; arithmetic is that of `F32`, rounded once more.
+    BF16,
     /// IEEE 754 binary32.
     F32,
 }
 
 impl DType {
     /// Every element type, in declaration order.
-    pub const ALL: [DType; 5] = [DType::Bool, DType::I32, DType::U32, DType::I64, DType::F32];
+    pub const ALL: [DType; 7] = [DType::Bool, DType::I32, DType::U32, DType::I64, DType::F16, DType::BF16, DType::F32];
 
     /// Bytes that one element takes in a buffer.
     pub const fn size(self) -> usize {
         match self {
             DType::Bool => 1,
+            DType::F16 | DType::BF16 => 2,
             DType::I32 | DType::U32 | DType::F32 => 4,
             DType::I64 => 8,
         }
     }
 
-    /// The name in StableHLO text (`i1`, `i32`, `ui32`, `i64`, `f32`).
+    /// The name in StableHLO text (`i1`, `i32`, `ui32`, `i64`, `f16`, `bf16`, `f32`).
     pub const fn mlir(self) -> &'static str {
         match self {
             DType::Bool => "i1",
             DType::I32 => "i32",
             DType::U32 => "ui32",
             DType::I64 => "i64",
+            DType::F16 => "f16",
+            DType::BF16 => "bf16",
             DType::F32 => "f32",
         }
     }
@@ -53,7 +60,7 @@ impl DType {
     /// Whether this is a floating-point type.
     pub const fn is_float(self) -> bool {
         match self {
-            DType::F32 => true,
+            DType::F16 | DType::BF16 | DType::F32 => true,
             DType::Bool | DType::I32 | DType::U32 | DType::I64 => false,
         }
     }
@@ -62,14 +69,14 @@ impl DType {
     pub const fn is_integer(self) -> bool {
         match self {
             DType::I32 | DType::U32 | DType::I64 => true,
-            DType::Bool | DType::F32 => false,
+            DType::Bool | DType::F16 | DType::BF16 | DType::F32 => false,
         }
     }
 
     /// Whether values of this type carry a sign.
     pub const fn is_signed(self) -> bool {
         match self {
-            DType::I32 | DType::I64 | DType::F32 => true,
+            DType::I32 | DType::I64 | DType::F16 | DType::BF16 | DType::F32 => true,
             DType::Bool | DType::U32 => false,
         }
     }
@@ -80,7 +87,7 @@ impl fmt::Display for DType {
         match self {
             DType::Bool => f.write_str("bool"),
             DType::U32 => f.write_str("u32"),
-            DType::I32 | DType::I64 | DType::F32 => f.write_str(self.mlir()),
+            DType::I32 | DType::I64 | DType::F16 | DType::BF16 | DType::F32 => f.write_str(self.mlir()),
         }
     }
 }

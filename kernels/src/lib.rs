@@ -20,5 +20,6 @@ pub mod shape;
 pub mod simd;
 
 pub use dtype::DType;
+pub use half::{bf16, f16};
 pub use scalar::{Element, Scalar};
 pub use shape::{Shape, TensorType};

@@ -323,7 +323,8 @@ pub enum Instr {
         init: Reg,
     },
     /// Contraction over [`Program::contract`] (flattened row-major): `lhs` varies along rows, `rhs` along columns, both
-    /// along outer axes; `dst` varies along both. Order as in docs/numerics.md: blocks of 128.
+    /// along outer axes; `dst` varies along both. Order as in docs/numerics.md: blocks of 128. `dst` has the operands'
+    /// dtype, or `F32` where that is a 16-bit float.
     Dot {
         /// Result.
         dst: Reg,

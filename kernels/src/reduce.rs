@@ -10,13 +10,19 @@
 //! of negative floats orders them as the contract orders them, with −0 below +0, and a NaN, made canonical first, gets the
 //! key that always wins.
 //!
+//! The 16-bit floats run the bodies of `f32` on widened elements: lanes, tree and `init` are combined in `f32`, and the
+//! result is rounded once.
+//!
 //! A reduction is either *whole*, of rows or columns that lie in the tile, or *streamed*: lanes are kept in an
 //! accumulator while chunks of the reduced index pass by. Both run the same steps. Nothing here knows of programs.
 
+use std::marker::PhantomData;
+
 use bytemuck::Pod;
+use half::{bf16, f16};
 
 use crate::dtype::DType;
-use crate::numerics::canonical;
+use crate::numerics::{Half, canonical};
 use crate::program::Monoid;
 use crate::simd::{Isa, Vectorized};
 
@@ -37,7 +43,7 @@ const NARROW: usize = 64;
 trait Body: 'static {
     /// The element as stored.
     type Raw: Pod;
-    /// The element as combined, of the same size.
+    /// The element as combined.
     type Acc: Pod;
     /// Lanes along columns.
     const LANES: usize;
@@ -109,10 +115,33 @@ body!(OrI64: i64 as i64, FREE_LANES, |x| x, |a, b| a | b, |x| x);
 body!(AndBool: u8 as u8, FREE_LANES, |x| x, |a, b| a & b, |x| x);
 body!(OrBool: u8 as u8, FREE_LANES, |x| x, |a, b| a | b, |x| x);
 
+/// The body `B` of `f32` on elements of type `H`. `B` stores no NaN but the canonical one.
+struct Widened<B, H>(PhantomData<(B, H)>);
+
+impl<B: Body<Raw = f32>, H: Half> Body for Widened<B, H> {
+    type Raw = H;
+    type Acc = B::Acc;
+    const LANES: usize = B::LANES;
+    #[inline(always)]
+    fn load(raw: H) -> B::Acc {
+        B::load(raw.widen())
+    }
+    #[inline(always)]
+    fn combine(a: B::Acc, b: B::Acc) -> B::Acc {
+        B::combine(a, b)
+    }
+    #[inline(always)]
+    fn store(acc: B::Acc) -> H {
+        H::narrow(B::store(acc))
+    }
+}
+
 /// The loops of one body on one dtype.
 #[derive(Clone, Copy)]
 pub struct Reducer {
     dtype: DType,
+    /// Bytes of a lane.
+    lane: usize,
     whole_cols: fn(Isa, &[u8], usize, u64, &mut [u8]),
     feed_cols: fn(Isa, &mut [u8], usize, &[u8]),
     finish_cols: fn(Isa, &mut [u8], usize, u64, &mut [u8]),
@@ -132,10 +161,18 @@ impl Reducer {
     pub fn new(monoid: Monoid, dtype: DType) -> Option<Reducer> {
         Some(match (monoid, dtype) {
             (Monoid::Add, DType::F32) => Reducer::of::<AddF32>(dtype),
+            (Monoid::Add, DType::F16) => Reducer::of::<Widened<AddF32, f16>>(dtype),
+            (Monoid::Add, DType::BF16) => Reducer::of::<Widened<AddF32, bf16>>(dtype),
             (Monoid::Multiply, DType::F32) => Reducer::of::<MulF32>(dtype),
+            (Monoid::Multiply, DType::F16) => Reducer::of::<Widened<MulF32, f16>>(dtype),
+            (Monoid::Multiply, DType::BF16) => Reducer::of::<Widened<MulF32, bf16>>(dtype),
             (Monoid::Maximum, DType::F32) => Reducer::of::<MaxF32>(dtype),
+            (Monoid::Maximum, DType::F16) => Reducer::of::<Widened<MaxF32, f16>>(dtype),
+            (Monoid::Maximum, DType::BF16) => Reducer::of::<Widened<MaxF32, bf16>>(dtype),
             (Monoid::Minimum, DType::F32) => Reducer::of::<MinF32>(dtype),
-            (Monoid::And | Monoid::Or, DType::F32) => return None,
+            (Monoid::Minimum, DType::F16) => Reducer::of::<Widened<MinF32, f16>>(dtype),
+            (Monoid::Minimum, DType::BF16) => Reducer::of::<Widened<MinF32, bf16>>(dtype),
+            (Monoid::And | Monoid::Or, DType::F16 | DType::BF16 | DType::F32) => return None,
             (Monoid::Add, DType::I32 | DType::U32) => Reducer::of::<AddU32>(dtype),
             (Monoid::Multiply, DType::I32 | DType::U32) => Reducer::of::<MulU32>(dtype),
             (Monoid::Maximum, DType::I32) => Reducer::of::<MaxI32>(dtype),
@@ -159,6 +196,7 @@ impl Reducer {
         const { assert!(COL_LANES.is_multiple_of(B::LANES) && B::LANES.is_multiple_of(STRIP)) }
         Reducer {
             dtype,
+            lane: size_of::<B::Acc>(),
             whole_cols: |isa, src, width, init, out| {
                 isa.vectorize(WholeCols::<B> { src: cast(src), width, init: raw::<B>(init), out: cast_mut(out) });
             },
@@ -179,12 +217,12 @@ impl Reducer {
 
     /// Bytes of the accumulator for `rows` rows streamed along columns.
     pub fn col_acc(&self, rows: usize) -> usize {
-        rows * COL_LANES * self.dtype.size()
+        rows * COL_LANES * self.lane
     }
 
     /// Bytes of the accumulator for `width` columns streamed along rows.
     pub fn row_acc(&self, width: usize) -> usize {
-        ROW_LANES * width * self.dtype.size()
+        ROW_LANES * width * self.lane
     }
 
     /// Reduces each row of `src`, of `width` elements, to one element of `out`.

@@ -1,6 +1,9 @@
 //! One element with its dtype, stored as bits.
 
+use half::{bf16, f16};
+
 use crate::dtype::DType;
+use crate::numerics::{Half, canonical, integer_to_odd, to_odd};
 
 /// One element. Equality and hash are those of the bits, so a NaN equals itself and −0 differs from +0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -14,6 +17,7 @@ impl Scalar {
     pub const fn from_bits(dtype: DType, bits: u64) -> Self {
         let mask = match dtype.size() {
             1 => 1,
+            2 => 0xffff,
             4 => 0xffff_ffff,
             _ => u64::MAX,
         };
@@ -41,13 +45,28 @@ impl Scalar {
         self.bits.to_le_bytes()
     }
 
-    /// The element of type `dtype` nearest to `value`: integers truncate and saturate, `Bool` is `value != 0`.
+    /// The element of type `dtype` nearest to `value`, rounded once: integers truncate and saturate, `Bool` is `value != 0`.
     pub fn from_f64(dtype: DType, value: f64) -> Self {
         match dtype {
             DType::Bool => (value != 0.0).into(),
             DType::I32 => (value as i32).into(),
             DType::U32 => (value as u32).into(),
             DType::I64 => (value as i64).into(),
+            DType::F16 => f16::narrow(canonical(to_odd(value))).into(),
+            DType::BF16 => bf16::narrow(canonical(to_odd(value))).into(),
+            DType::F32 => (value as f32).into(),
+        }
+    }
+
+    /// The element of type `dtype` nearest to `value`, rounded once: integers wrap, `Bool` is `value != 0`.
+    pub fn from_i64(dtype: DType, value: i64) -> Self {
+        match dtype {
+            DType::Bool => (value != 0).into(),
+            DType::I32 => (value as i32).into(),
+            DType::U32 => (value as u32).into(),
+            DType::I64 => value.into(),
+            DType::F16 => f16::narrow(integer_to_odd(value)).into(),
+            DType::BF16 => bf16::narrow(integer_to_odd(value)).into(),
             DType::F32 => (value as f32).into(),
         }
     }
@@ -59,6 +78,8 @@ impl Scalar {
             DType::I32 => f64::from(self.bits as u32 as i32),
             DType::U32 => f64::from(self.bits as u32),
             DType::I64 => self.bits as i64 as f64,
+            DType::F16 => f64::from(f16::from_bits(self.bits as u16).widen()),
+            DType::BF16 => f64::from(bf16::from_bits(self.bits as u16).widen()),
             DType::F32 => f64::from(f32::from_bits(self.bits as u32)),
         }
     }
@@ -85,6 +106,18 @@ impl From<u32> for Scalar {
 impl From<i64> for Scalar {
     fn from(value: i64) -> Self {
         Scalar::from_bits(DType::I64, value as u64)
+    }
+}
+
+impl From<f16> for Scalar {
+    fn from(value: f16) -> Self {
+        Scalar::from_bits(DType::F16, u64::from(value.to_bits()))
+    }
+}
+
+impl From<bf16> for Scalar {
+    fn from(value: bf16) -> Self {
+        Scalar::from_bits(DType::BF16, u64::from(value.to_bits()))
     }
 }
 
@@ -124,5 +157,7 @@ element! {
     i32, I32, |bits| bits as u32 as i32;
     u32, U32, |bits| bits as u32;
     i64, I64, |bits| bits as i64;
+    f16, F16, |bits| f16::from_bits(bits as u16);
+    bf16, BF16, |bits| bf16::from_bits(bits as u16);
     f32, F32, |bits| f32::from_bits(bits as u32);
 }

@@ -98,7 +98,14 @@ fn check(lhs: (&Layout, &[f32]), rhs: (&Layout, &[f32]), columns: Range<usize>) 
         assert_eq!(packed.columns(), rhs.0.free.len());
         // Whatever was in the output before does not matter.
         let mut out = vec![u32::MAX; expected.len()];
-        dot(isa, DType::F32, &lhs.0.operand(lhs.1), &packed, columns.clone(), bytemuck::cast_slice_mut(&mut out));
+        dot(
+            isa,
+            (DType::F32, DType::F32),
+            &lhs.0.operand(lhs.1),
+            &packed,
+            columns.clone(),
+            bytemuck::cast_slice_mut(&mut out),
+        );
         assert_eq!(out, expected, "{isa}: {:?} · {:?}, columns {columns:?}", lhs.0, rhs.0);
     }
 }
@@ -189,7 +196,14 @@ fn a_packed_operand_is_reused_for_other_shapes() {
             let (a, b) = (random.floats(lhs.len), random.floats(rhs.len));
             packed.repack(isa, DType::F32, &rhs.operand(&b));
             let mut out = vec![f32::NAN; 5 * columns];
-            dot(isa, DType::F32, &lhs.operand(&a), &packed, 0..columns, bytemuck::cast_slice_mut(&mut out));
+            dot(
+                isa,
+                (DType::F32, DType::F32),
+                &lhs.operand(&a),
+                &packed,
+                0..columns,
+                bytemuck::cast_slice_mut(&mut out),
+            );
             for (i, row) in out.chunks_exact(columns).enumerate() {
                 for (j, got) in row.iter().enumerate() {
                     let expected = chain(depth, |k| (lhs.at(&a, i, k), rhs.at(&b, j, k)));
@@ -216,7 +230,7 @@ where
                     let from = columns / 2;
                     let mut out = vec![element(u64::MAX); rows * (columns - from)];
                     let bytes = bytemuck::cast_slice_mut(&mut out);
-                    dot(isa, dtype, &lhs.operand(&a), &packed, from..columns, bytes);
+                    dot(isa, (dtype, dtype), &lhs.operand(&a), &packed, from..columns, bytes);
                     for (i, row) in out.chunks_exact(columns - from).enumerate() {
                         for (j, &got) in row.iter().enumerate() {
                             let expected = (0..depth)
@@ -242,5 +256,5 @@ fn integers_wrap() {
 fn another_dtype_than_packed_is_a_bug() {
     let layout = &layouts(2, 2)[0];
     let packed = PackedRhs::pack(Isa::PORTABLE, DType::I32, &layout.operand(&[1i32, 2, 3, 4]));
-    dot(Isa::PORTABLE, DType::F32, &layout.operand(&[1f32, 2.0, 3.0, 4.0]), &packed, 0..2, &mut [0; 16]);
+    dot(Isa::PORTABLE, (DType::F32, DType::F32), &layout.operand(&[1f32, 2.0, 3.0, 4.0]), &packed, 0..2, &mut [0; 16]);
 }

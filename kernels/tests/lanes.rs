@@ -4,7 +4,7 @@ use systole_kernels::lanes::{LaneFn, Source, eval, kernel};
 use systole_kernels::numerics;
 use systole_kernels::program::{Comparison, LaneOp, Order};
 use systole_kernels::simd::Isa;
-use systole_kernels::{DType, Scalar};
+use systole_kernels::{DType, Scalar, bf16, f16};
 
 const UNARY: [LaneOp; 13] = [
     LaneOp::Abs,
@@ -57,9 +57,30 @@ enum Value {
     I32(i32),
     U32(u32),
     I64(i64),
+    F16(f16),
+    BF16(bf16),
     F32(f32),
 }
-use Value::{Bool, F32, I32, I64, U32};
+use Value::{BF16, Bool, F16, F32, I32, I64, U32};
+
+/// `x` rounded to `dtype`, a float type; a NaN becomes the canonical one.
+fn rounded(x: f32, dtype: DType) -> Value {
+    match dtype {
+        DType::F16 => F16(if x.is_nan() { f16::from_bits(0x7e00) } else { f16::from_f32(x) }),
+        DType::BF16 => BF16(if x.is_nan() { bf16::from_bits(0x7fc0) } else { bf16::from_f32(x) }),
+        DType::F32 => F32(canonical(x)),
+        DType::Bool | DType::I32 | DType::U32 | DType::I64 => panic!("{dtype} is no float"),
+    }
+}
+
+/// A 16-bit float as an `f32`; a NaN becomes some NaN.
+fn widened(x: Value) -> Option<f32> {
+    match x {
+        F16(x) => Some(x.to_f32()),
+        BF16(x) => Some(x.to_f32()),
+        Bool(_) | I32(_) | U32(_) | I64(_) | F32(_) => None,
+    }
+}
 
 fn value(scalar: Scalar) -> Value {
     let bits = scalar.bits();
@@ -68,6 +89,8 @@ fn value(scalar: Scalar) -> Value {
         DType::I32 => I32(bits as u32 as i32),
         DType::U32 => U32(bits as u32),
         DType::I64 => I64(bits as i64),
+        DType::F16 => F16(f16::from_bits(bits as u16)),
+        DType::BF16 => BF16(bf16::from_bits(bits as u16)),
         DType::F32 => F32(f32::from_bits(bits as u32)),
     }
 }
@@ -78,6 +101,8 @@ fn scalar(value: Value) -> Scalar {
         I32(x) => x.into(),
         U32(x) => x.into(),
         I64(x) => x.into(),
+        F16(x) => x.into(),
+        BF16(x) => x.into(),
         F32(x) => x.into(),
     }
 }
@@ -87,7 +112,15 @@ fn define_unary(op: LaneOp, x: Value, result: DType) -> Option<Value> {
     if op == LaneOp::Convert {
         return Some(convert(x, result));
     }
+    if let Some(wide) = widened(x).filter(|_| !matches!(op, LaneOp::Abs | LaneOp::Negate)) {
+        let F32(y) = define_unary(op, F32(wide), DType::F32)? else { return None };
+        return (scalar(x).dtype() == result).then(|| rounded(y, result));
+    }
     let value = match (op, x) {
+        (LaneOp::Abs, F16(x)) => F16(f16::from_bits(x.to_bits() << 1 >> 1)),
+        (LaneOp::Abs, BF16(x)) => BF16(bf16::from_bits(x.to_bits() << 1 >> 1)),
+        (LaneOp::Negate, F16(x)) => F16(f16::from_bits(x.to_bits() ^ (1 << 15))),
+        (LaneOp::Negate, BF16(x)) => BF16(bf16::from_bits(x.to_bits() ^ (1 << 15))),
         (LaneOp::Abs, I32(x)) => I32(if x < 0 { 0i32.wrapping_sub(x) } else { x }),
         (LaneOp::Abs, I64(x)) => I64(if x < 0 { 0i64.wrapping_sub(x) } else { x }),
         (LaneOp::Abs, F32(x)) => F32(f32::from_bits(x.to_bits() << 1 >> 1)),
@@ -122,6 +155,7 @@ fn convert(x: Value, result: DType) -> Value {
         I32(x) => x.into(),
         U32(x) => x.into(),
         I64(x) => x.into(),
+        F16(_) | BF16(_) => return convert(F32(widened(x).expect("a 16-bit float")), result),
         F32(x) => {
             let saturate = |low: i128, high: i128| {
                 if x.is_nan() { 0 } else { (f64::from(x).trunc().clamp(-1e30, 1e30) as i128).clamp(low, high) }
@@ -131,7 +165,7 @@ fn convert(x: Value, result: DType) -> Value {
                 DType::I32 => saturate(i32::MIN.into(), i32::MAX.into()),
                 DType::U32 => saturate(0, u32::MAX.into()),
                 DType::I64 => saturate(i64::MIN.into(), i64::MAX.into()),
-                DType::F32 => return F32(canonical(x)),
+                DType::F16 | DType::BF16 | DType::F32 => return rounded(x, result),
             }
         }
     };
@@ -140,8 +174,19 @@ fn convert(x: Value, result: DType) -> Value {
         DType::I32 => I32(integer as i32),
         DType::U32 => U32(integer as u32),
         DType::I64 => I64(integer as i64),
+        DType::F16 => F16(f16::from_f64(cut(integer, 11))),
+        DType::BF16 => BF16(bf16::from_f64(cut(integer, 8))),
         DType::F32 => F32(integer as f32),
     }
+}
+
+/// An integer rounded to so many bits, ties to even.
+fn cut(x: i128, bits: u32) -> f64 {
+    let magnitude = x.unsigned_abs();
+    let place = 1u128 << (128 - magnitude.leading_zeros()).saturating_sub(bits);
+    let (quotient, rest) = (magnitude / place, magnitude % place);
+    let up = 2 * rest > place || (2 * rest == place && quotient % 2 == 1);
+    (quotient + u128::from(up)) as f64 * place as f64 * x.signum() as f64
 }
 
 /// a ÷ b of integers in `low..=high`, before wrapping: truncated, and −1 for b = 0.
@@ -234,6 +279,14 @@ fn define_binary(op: LaneOp, a: Value, b: Value, result: DType) -> Option<Value>
             (I32(a), I32(b)) => holds(comparison, a, b),
             (U32(a), U32(b)) => holds(comparison, a, b),
             (I64(a), I64(b)) => holds(comparison, a, b),
+            (F16(a), F16(b)) => match order {
+                Order::Partial => holds(comparison, a.to_f32(), b.to_f32()),
+                Order::Total => holds(comparison, a.total_cmp(&b) as i8, 0),
+            },
+            (BF16(a), BF16(b)) => match order {
+                Order::Partial => holds(comparison, a.to_f32(), b.to_f32()),
+                Order::Total => holds(comparison, a.total_cmp(&b) as i8, 0),
+            },
             (F32(a), F32(b)) => match order {
                 Order::Partial => holds(comparison, a, b),
                 Order::Total => holds(comparison, a.total_cmp(&b) as i8, 0),
@@ -252,6 +305,8 @@ fn define_binary(op: LaneOp, a: Value, b: Value, result: DType) -> Option<Value>
         (I32(a), I32(b)) => I32(integers(op, a.into(), b.into())? as i32),
         (U32(a), U32(b)) => U32(integers(op, a.into(), b.into())? as u32),
         (I64(a), I64(b)) => I64(integers(op, a.into(), b.into())? as i64),
+        (F16(a), F16(b)) => rounded(floats(op, a.to_f32(), b.to_f32())?, DType::F16),
+        (BF16(a), BF16(b)) => rounded(floats(op, a.to_f32(), b.to_f32())?, DType::BF16),
         (F32(a), F32(b)) => F32(floats(op, a, b)?),
         _ => return None,
     };
@@ -373,6 +428,11 @@ fn elements(dtype: DType, random: usize) -> Vec<Scalar> {
         i64::MIN + 1,
         0x7fff_ff80_0000_0001,
     ];
+    /// Ones, the ends of the normal and subnormal numbers, infinities, NaNs of each kind; the signs follow.
+    const F16S: [u16; 14] =
+        [0, 1, 0x03ff, 0x0400, 0x37ff, 0x3800, 0x3c00, 0x3c01, 0x3e00, 0x7bff, 0x7c00, 0x7c01, 0x7e00, 0x7fff];
+    const BF16S: [u16; 14] =
+        [0, 1, 0x007f, 0x0080, 0x3eff, 0x3f00, 0x3f80, 0x3f81, 0x4b00, 0x7f7f, 0x7f80, 0x7f81, 0x7fc0, 0x7fff];
     let mut state = 0x9e37_79b9_7f4a_7c15 ^ dtype as u64;
     let mut next = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -380,6 +440,8 @@ fn elements(dtype: DType, random: usize) -> Vec<Scalar> {
     };
     let mut all: Vec<u64> = match dtype {
         DType::Bool => vec![0, 1],
+        DType::F16 => F16S.into_iter().flat_map(|bits| [bits, bits | 0x8000]).map(u64::from).collect(),
+        DType::BF16 => BF16S.into_iter().flat_map(|bits| [bits, bits | 0x8000]).map(u64::from).collect(),
         DType::F32 => FLOATS.map(u64::from).to_vec(),
         DType::I32 | DType::U32 | DType::I64 => INTEGERS.map(|x| x as u64).to_vec(),
     };
@@ -460,13 +522,14 @@ fn check(op: LaneOp, operands: &[Operand], result: DType, len: usize) {
             Operand::All(element) => Source::Splat(element.bits()),
         })
         .collect();
+    let at = |i: usize| -> Vec<Scalar> { operands.iter().map(|operand| operand.at(i)).collect() };
+    let defined = |i: usize| define(op, &at(i), result).expect("the operation is defined on these dtypes");
+    let expected: Vec<Scalar> = (0..len).map(defined).collect();
     for isa in Isa::available() {
         let mut out = Buffer::new(result, &vec![Scalar::from_bits(result, 0); len]);
         lane(isa, out.bytes_mut(), &sources);
-        for (i, got) in out.elements().into_iter().enumerate() {
-            let at: Vec<Scalar> = operands.iter().map(|operand| operand.at(i)).collect();
-            let expected = define(op, &at, result).expect("the operation is defined on these dtypes");
-            assert_eq!(got, expected, "{op:?} of {at:x?} at {i} of {len} on {isa}");
+        for (i, (got, expected)) in out.elements().into_iter().zip(&expected).enumerate() {
+            assert_eq!(got, *expected, "{op:?} of {:x?} at {i} of {len} on {isa}", at(i));
         }
         // A byte that is neither 0 nor 1 would pass the comparison above, which looks at one bit.
         assert!(result != DType::Bool || out.bytes().iter().all(|&byte| byte < 2), "{op:?} stores 0 or 1");
@@ -507,7 +570,13 @@ fn signatures(op: LaneOp, arity: usize) -> Vec<(Vec<DType>, DType)> {
 fn unary_operations_follow_their_definitions() {
     for op in UNARY {
         for (dtypes, result) in signatures(op, 1) {
-            let elements = elements(dtypes[0], 4001);
+            let elements = match dtypes[0] {
+                // All there are, past a whole number of blocks.
+                dtype @ (DType::F16 | DType::BF16) => {
+                    (0..0x1_0001).map(|bits| Scalar::from_bits(dtype, bits)).collect()
+                }
+                dtype @ (DType::Bool | DType::I32 | DType::U32 | DType::I64 | DType::F32) => elements(dtype, 4001),
+            };
             check(op, &[Operand::Each(elements.clone())], result, elements.len());
             for &element in &elements[..elements.len().min(60)] {
                 check(op, &[Operand::All(element)], result, 3);
@@ -565,11 +634,13 @@ fn ternary_operations_follow_their_definitions() {
 fn any_length_is_computed_in_full() {
     for (op, dtypes, result) in [
         (LaneOp::Add, vec![DType::F32; 2], DType::F32),
+        (LaneOp::Multiply, vec![DType::BF16; 2], DType::BF16),
+        (LaneOp::Power, vec![DType::F16; 2], DType::F16),
         (LaneOp::Compare(Comparison::Lt, Order::Partial), vec![DType::I64; 2], DType::Bool),
         (LaneOp::Clamp, vec![DType::I32; 3], DType::I32),
         (LaneOp::Convert, vec![DType::Bool], DType::I64),
     ] {
-        for len in (0..140).chain([191, 192, 193, 1024]) {
+        for len in (0..140).chain([191, 192, 193, 511, 512, 513, 1024]) {
             let operands: Vec<Operand> = dtypes.iter().map(|&dtype| Operand::Each(elements(dtype, 1024))).collect();
             check(op, &operands, result, len);
         }

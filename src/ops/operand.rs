@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 
 use systole_fusion::ir::Origin;
-use systole_kernels::{DType, Scalar};
+use systole_kernels::{DType, Scalar, bf16, f16};
 
 use super::creation;
 use crate::error::{Error, Result};
@@ -39,14 +39,14 @@ fn integer(value: i128, dtype: DType) -> Option<Scalar> {
         DType::I32 => i32::try_from(value).ok().map(Scalar::from),
         DType::U32 => u32::try_from(value).ok().map(Scalar::from),
         DType::I64 => i64::try_from(value).ok().map(Scalar::from),
-        DType::F32 => Some(Scalar::from(value as f32)),
+        DType::F16 | DType::BF16 | DType::F32 => i64::try_from(value).ok().map(|value| Scalar::from_i64(dtype, value)),
     }
 }
 
 /// The float as an element of `dtype`, likewise.
 fn float(value: f64, dtype: DType) -> Option<Scalar> {
     match dtype {
-        DType::F32 => Some(Scalar::from(value as f32)),
+        DType::F16 | DType::BF16 | DType::F32 => Some(Scalar::from_f64(dtype, value)),
         // Any whole number beyond 2^64 is beyond the integers as well, and saturates to one that is.
         DType::Bool | DType::I32 | DType::U32 | DType::I64 => {
             (value.trunc() == value).then(|| integer(value as i128, dtype)).flatten()
@@ -77,6 +77,8 @@ number! {
     i32: integer as i128;
     u32: integer as i128;
     i64: integer as i128;
+    f16: float as f64;
+    bf16: float as f64;
     f32: float as f64;
     f64: float as f64;
 }

@@ -65,8 +65,8 @@ fn dimensions(method: &'static str, tensor: &Tensor, axes: &impl Axes, origin: &
 /// The element that changes nothing when combined: the value of an empty reduction.
 fn identity(monoid: Monoid, dtype: DType) -> Scalar {
     match (monoid, dtype) {
-        (Monoid::Maximum, DType::F32) => f32::NEG_INFINITY.into(),
-        (Monoid::Minimum, DType::F32) => f32::INFINITY.into(),
+        (Monoid::Maximum, DType::F16 | DType::BF16 | DType::F32) => Scalar::from_f64(dtype, f64::NEG_INFINITY),
+        (Monoid::Minimum, DType::F16 | DType::BF16 | DType::F32) => Scalar::from_f64(dtype, f64::INFINITY),
         (Monoid::Maximum, DType::I32) => i32::MIN.into(),
         (Monoid::Minimum, DType::I32) => i32::MAX.into(),
         (Monoid::Maximum, DType::I64) => i64::MIN.into(),

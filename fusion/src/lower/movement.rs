@@ -20,7 +20,7 @@ impl Lowering<'_> {
         let axis = axis.expect("a still placement has a unit axis");
         let dtype = self.trace.nodes[node].ty.dtype;
         let mut reg = match dtype {
-            DType::I32 | DType::U32 | DType::I64 | DType::F32 => self.iota(axis, dtype),
+            DType::I32 | DType::U32 | DType::I64 | DType::F16 | DType::BF16 | DType::F32 => self.iota(axis, dtype),
             DType::Bool => {
                 let index = self.iota(axis, DType::I32);
                 self.lane(LaneOp::Convert, unary(index), DType::Bool)

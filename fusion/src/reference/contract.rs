@@ -1,4 +1,4 @@
-//! `dot_general` (N6, N7): per output element a chain of fused multiply-adds in blocks of 128.
+//! `dot_general` (N6, N7, N25): per output element a chain of fused multiply-adds in blocks of 128.
 
 use systole_kernels::{DType, TensorType};
 
@@ -34,10 +34,10 @@ pub(super) fn dot_general(lhs: &HostTensor, rhs: &HostTensor, dims: &DotDims, ty
             terms.push((lhs.at(&lhs_index), rhs.at(&rhs_index)));
         }
         match ty.dtype {
-            DType::F32 => {
+            dtype @ (DType::F16 | DType::BF16 | DType::F32) => {
                 let terms: Vec<(f32, f32)> =
                     terms.into_iter().map(|(a, b)| (element::float(a), element::float(b))).collect();
-                dot(&terms).into()
+                element::round(dtype, dot(&terms))
             }
             dtype @ (DType::Bool | DType::I32 | DType::U32 | DType::I64) => {
                 let zero = element::wrap(dtype, 0);
@@ -55,7 +55,7 @@ fn dot(terms: &[(f32, f32)]) -> f32 {
     let Some(first) = blocks.next() else {
         return 0.0;
     };
-    element::canonical(blocks.fold(first, |sum, block| sum + block))
+    blocks.fold(first, |sum, block| sum + block)
 }
 
 fn place(index: &mut [usize], dimensions: &[u32], values: &[usize]) {

@@ -3,13 +3,18 @@
 use std::cmp::Ordering;
 
 use systole_kernels::program::{Comparison, LaneOp, Order};
-use systole_kernels::{DType, Scalar, numerics};
+use systole_kernels::{DType, Scalar, bf16, f16, numerics};
 
 /// The canonical NaN (N4).
 const NAN: f32 = f32::from_bits(0x7fc0_0000);
 
 pub(super) fn unary(op: LaneOp, x: Scalar) -> Scalar {
     match x.dtype() {
+        // N5: the sign bit and nothing else, so not by way of f32 either.
+        dtype @ (DType::F16 | DType::BF16) if op == LaneOp::Abs => Scalar::from_bits(dtype, x.bits() & 0x7fff),
+        dtype @ (DType::F16 | DType::BF16) if op == LaneOp::Negate => Scalar::from_bits(dtype, x.bits() ^ 0x8000),
+        // N23
+        dtype @ (DType::F16 | DType::BF16) => round(dtype, unary_float(op, float(x))),
         DType::F32 => unary_float(op, float(x)).into(),
         dtype @ (DType::Bool | DType::I32 | DType::U32 | DType::I64) => wrap(dtype, unary_integer(op, integer(x))),
     }
@@ -17,6 +22,8 @@ pub(super) fn unary(op: LaneOp, x: Scalar) -> Scalar {
 
 pub(super) fn binary(op: LaneOp, a: Scalar, b: Scalar) -> Scalar {
     match a.dtype() {
+        // N23
+        dtype @ (DType::F16 | DType::BF16) => round(dtype, binary_float(op, float(a), float(b))),
         DType::F32 => binary_float(op, float(a), float(b)).into(),
         DType::Bool => binary_bool(op, integer(a) != 0, integer(b) != 0).into(),
         dtype @ (DType::I32 | DType::U32 | DType::I64) => wrap(dtype, binary_integer(op, integer(a), integer(b))),
@@ -276,8 +283,8 @@ fn power(base: i128, exponent: i128) -> i128 {
 /// N16
 pub(super) fn compare(direction: Comparison, order: Order, a: Scalar, b: Scalar) -> bool {
     let ordering = match (a.dtype(), order) {
-        (DType::F32, Order::Partial) => float(a).partial_cmp(&float(b)),
-        (DType::F32, Order::Total) => Some(total_key(a).cmp(&total_key(b))),
+        (DType::F16 | DType::BF16 | DType::F32, Order::Partial) => float(a).partial_cmp(&float(b)),
+        (DType::F16 | DType::BF16 | DType::F32, Order::Total) => Some(total_key(a).cmp(&total_key(b))),
         (DType::Bool | DType::I32 | DType::U32 | DType::I64, Order::Partial | Order::Total) => {
             Some(integer(a).cmp(&integer(b)))
         }
@@ -294,22 +301,23 @@ pub(super) fn compare(direction: Comparison, order: Order, a: Scalar, b: Scalar)
 
 /// A number that orders as the bits do, read as sign and magnitude: −0 comes just before +0.
 fn total_key(x: Scalar) -> i128 {
-    let bits = x.bits() as u32;
-    let magnitude = i128::from(bits & 0x7fff_ffff);
-    if bits >> 31 == 1 { -1 - magnitude } else { magnitude }
+    let sign = 1 << (8 * x.dtype().size() - 1);
+    let magnitude = i128::from(x.bits() & (sign - 1));
+    if x.bits() & sign != 0 { -1 - magnitude } else { magnitude }
 }
 
 /// N12
 pub(super) fn convert(x: Scalar, to: DType) -> Scalar {
     match (x.dtype(), to) {
-        (DType::F32, DType::F32) => canonical(float(x)).into(),
-        (DType::F32, DType::Bool) => (float(x) != 0.0).into(),
+        (DType::F16 | DType::BF16 | DType::F32, DType::F16 | DType::BF16 | DType::F32) => round(to, float(x)),
+        (DType::F16 | DType::BF16 | DType::F32, DType::Bool) => (float(x) != 0.0).into(),
         // `as` truncates, saturates, and takes NaN to 0.
-        (DType::F32, DType::I32) => (float(x) as i32).into(),
-        (DType::F32, DType::U32) => (float(x) as u32).into(),
-        (DType::F32, DType::I64) => (float(x) as i64).into(),
-        // `as` rounds to nearest, ties to even.
-        (DType::Bool | DType::I32 | DType::U32 | DType::I64, DType::F32) => (integer(x) as f32).into(),
+        (DType::F16 | DType::BF16 | DType::F32, DType::I32) => (float(x) as i32).into(),
+        (DType::F16 | DType::BF16 | DType::F32, DType::U32) => (float(x) as u32).into(),
+        (DType::F16 | DType::BF16 | DType::F32, DType::I64) => (float(x) as i64).into(),
+        (DType::Bool | DType::I32 | DType::U32 | DType::I64, DType::F16 | DType::BF16 | DType::F32) => {
+            from_integer(to, integer(x))
+        }
         (DType::Bool | DType::I32 | DType::U32 | DType::I64, DType::Bool) => (integer(x) != 0).into(),
         (DType::Bool | DType::I32 | DType::U32 | DType::I64, DType::I32 | DType::U32 | DType::I64) => {
             wrap(to, integer(x))
@@ -320,15 +328,48 @@ pub(super) fn convert(x: Scalar, to: DType) -> Scalar {
 /// N17: an index as an element.
 pub(super) fn from_index(dtype: DType, index: usize) -> Scalar {
     match dtype {
-        DType::F32 => (index as f32).into(),
+        DType::F16 | DType::BF16 | DType::F32 => from_integer(dtype, index as i128),
         DType::Bool | DType::I32 | DType::U32 | DType::I64 => wrap(dtype, index as i128),
     }
 }
 
-/// The value of a float.
+/// An integer rounded to a float dtype, once.
+fn from_integer(dtype: DType, x: i128) -> Scalar {
+    // The significand's bits; the value that they hold after rounding is exact in every wider float.
+    let bits = match dtype {
+        DType::F16 => 11,
+        DType::BF16 => 8,
+        DType::F32 => 24,
+        DType::Bool | DType::I32 | DType::U32 | DType::I64 => unreachable!("an integer is rounded to a float"),
+    };
+    let magnitude = x.unsigned_abs();
+    let place = 1u128 << (128 - magnitude.leading_zeros()).saturating_sub(bits);
+    let (kept, cut) = (magnitude / place, magnitude % place);
+    let up = 2 * cut > place || (2 * cut == place && kept % 2 == 1);
+    let rounded = ((kept + u128::from(up)) * place) as f32;
+    round(dtype, if x < 0 { -rounded } else { rounded })
+}
+
+/// The value of a float; of a NaN, some NaN.
 pub(super) fn float(x: Scalar) -> f32 {
-    assert!(x.dtype().is_float(), "a float is read as one");
-    f32::from_bits(x.bits() as u32)
+    match x.dtype() {
+        DType::F16 => f16::from_bits(x.bits() as u16).to_f32(),
+        DType::BF16 => bf16::from_bits(x.bits() as u16).to_f32(),
+        DType::F32 => f32::from_bits(x.bits() as u32),
+        DType::Bool | DType::I32 | DType::U32 | DType::I64 => unreachable!("a float is read as one"),
+    }
+}
+
+/// The nearest element of a float dtype, ties to even; of a NaN, the canonical one (N4).
+pub(super) fn round(dtype: DType, x: f32) -> Scalar {
+    match dtype {
+        DType::F16 if x.is_nan() => Scalar::from_bits(dtype, 0x7e00),
+        DType::F16 => f16::from_f32(x).into(),
+        DType::BF16 if x.is_nan() => Scalar::from_bits(dtype, 0x7fc0),
+        DType::BF16 => bf16::from_f32(x).into(),
+        DType::F32 => canonical(x).into(),
+        DType::Bool | DType::I32 | DType::U32 | DType::I64 => unreachable!("a float is rounded to a float"),
+    }
 }
 
 /// The value of an integer or bool.
@@ -338,7 +379,7 @@ pub(super) fn integer(x: Scalar) -> i128 {
         DType::I32 => i128::from(x.bits() as u32 as i32),
         DType::U32 => i128::from(x.bits() as u32),
         DType::I64 => i128::from(x.bits() as i64),
-        DType::F32 => unreachable!("an integer is read as one"),
+        DType::F16 | DType::BF16 | DType::F32 => unreachable!("an integer is read as one"),
     }
 }
 
@@ -347,6 +388,6 @@ pub(super) fn wrap(dtype: DType, value: i128) -> Scalar {
     Scalar::from_bits(dtype, value as u64)
 }
 
-pub(super) fn canonical(x: f32) -> f32 {
+fn canonical(x: f32) -> f32 {
     if x.to_bits() & 0x7fff_ffff > 0x7f80_0000 { NAN } else { x }
 }

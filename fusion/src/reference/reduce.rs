@@ -1,6 +1,6 @@
-//! `reduce` (N8): lanes, then a tree over the lanes, then the initial value.
+//! `reduce` (N8, N24): lanes, then a tree over the lanes, then the initial value; 16-bit floats in f32.
 
-use systole_kernels::{Scalar, TensorType};
+use systole_kernels::{DType, Scalar, TensorType};
 
 use super::{HostTensor, element, index};
 use crate::ir::{Trace, region};
@@ -34,7 +34,7 @@ pub(super) fn reduce(
                 source[d] = i;
             }
             let slot = &mut partial[i % lanes];
-            let x = operand.at(&source);
+            let x = widen(operand.at(&source));
             *slot = Some(match *slot {
                 None => x,
                 Some(sum) => combine(sum, x),
@@ -50,11 +50,19 @@ pub(super) fn reduce(
             }
             stride /= 2;
         }
-        let init = init.at(&[]);
+        let init = widen(init.at(&[]));
         let result = match partial[0] {
             None => init,
             Some(sum) => combine(sum, init),
         };
-        if ty.dtype.is_float() { element::canonical(element::float(result)).into() } else { result }
+        if ty.dtype.is_float() { element::round(ty.dtype, element::float(result)) } else { result }
     })
+}
+
+/// A 16-bit float as an `f32`.
+fn widen(x: Scalar) -> Scalar {
+    match x.dtype() {
+        DType::F16 | DType::BF16 => element::float(x).into(),
+        DType::Bool | DType::I32 | DType::U32 | DType::I64 | DType::F32 => x,
+    }
 }

@@ -80,7 +80,7 @@ fn compare(operand: Option<&TensorType>, dictionary: &Dictionary) -> Result<Attr
     let usual = match operand.map(|ty| ty.dtype) {
         Some(DType::I32 | DType::I64) => "SIGNED",
         Some(DType::U32 | DType::Bool) => "UNSIGNED",
-        Some(DType::F32) | None => "FLOAT",
+        Some(DType::F16 | DType::BF16 | DType::F32) | None => "FLOAT",
     };
     let order = match dictionary.word("compare_type")? {
         Some("TOTALORDER") => Order::Total,

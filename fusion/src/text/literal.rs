@@ -99,17 +99,19 @@ fn print_scalar(out: &mut String, value: Scalar) {
         DType::I32 => write!(out, "{}", bits as u32 as i32),
         DType::U32 => write!(out, "{}", bits as u32),
         DType::I64 => write!(out, "{}", bits as i64),
-        DType::F32 => {
-            print_f32(out, f32::from_bits(bits as u32));
+        DType::F16 | DType::BF16 | DType::F32 => {
+            print_float(out, value);
             Ok(())
         }
     };
 }
 
 /// MLIR's form with seven digits where that is exact, otherwise the shortest one that is; hexadecimal if not finite.
-fn print_f32(out: &mut String, value: f32) {
+/// Seven digits are exact for every 16-bit float.
+fn print_float(out: &mut String, element: Scalar) {
+    let value = element.to_f64();
     if !value.is_finite() {
-        let _ = write!(out, "0x{:08X}", value.to_bits());
+        let _ = write!(out, "0x{:0digits$X}", element.bits(), digits = 2 * element.dtype().size());
         return;
     }
     let scientific = |digits: String| {
@@ -118,19 +120,30 @@ fn print_f32(out: &mut String, value: f32) {
         let point = if mantissa.contains('.') { "" } else { ".0" };
         format!("{mantissa}{point}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
     };
-    let exact = |text: &str| text.parse::<f32>().is_ok_and(|back| back.to_bits() == value.to_bits());
     let usual = scientific(format!("{value:.6e}"));
-    if exact(&usual) {
+    if read_decimal(element.dtype(), &usual) == Some(element) {
         out.push_str(&usual);
         return;
     }
     let magnitude = value.abs();
+    // Shortest as an f32, which an element without a form of seven digits is.
+    let value = value as f32;
     let shortest = format!("{value}");
     if (1e-4..1e9).contains(&magnitude) && shortest.contains('.') {
         out.push_str(&shortest);
     } else {
         out.push_str(&scientific(format!("{value:e}")));
     }
+}
+
+/// The finite element nearest to a decimal number. A 16-bit one is rounded from the nearest `f64`, as MLIR does.
+fn read_decimal(dtype: DType, text: &str) -> Option<Scalar> {
+    let element = match dtype {
+        DType::F32 => text.parse::<f32>().ok()?.into(),
+        DType::F16 | DType::BF16 => Scalar::from_f64(dtype, text.parse().ok()?),
+        DType::Bool | DType::I32 | DType::U32 | DType::I64 => return None,
+    };
+    element.to_f64().is_finite().then_some(element)
 }
 
 /// One element as written.
@@ -155,15 +168,12 @@ pub(super) fn read(dtype: DType, written: Written<'_>) -> Result<Scalar, String>
     }
     let hex = text.strip_prefix("0x").filter(|digits| !digits.is_empty());
     match dtype {
-        DType::F32 => match hex {
-            Some(digits) => match u32::from_str_radix(digits, 16) {
-                Ok(bits) if !negative => Ok(Scalar::from_bits(dtype, u64::from(bits))),
-                _ => Err(format!("{} is not the bits of an f32", spelled())),
+        DType::F16 | DType::BF16 | DType::F32 => match hex {
+            Some(digits) => match u64::from_str_radix(digits, 16) {
+                Ok(bits) if !negative && bits >> (8 * dtype.size()) == 0 => Ok(Scalar::from_bits(dtype, bits)),
+                _ => Err(format!("{} is not the bits of {dtype}", spelled())),
             },
-            None => match spelled().parse::<f32>() {
-                Ok(value) if value.is_finite() => Ok(Scalar::from(value)),
-                _ => Err(format!("{} is no finite f32", spelled())),
-            },
+            None => read_decimal(dtype, &spelled()).ok_or_else(|| format!("{} is no finite {dtype}", spelled())),
         },
         DType::Bool | DType::I32 | DType::U32 | DType::I64 => {
             let magnitude = match hex {
@@ -227,9 +237,45 @@ mod tests {
             (16_777_215.0, "1.6777215e+07"),
         ] {
             let mut out = String::new();
-            print_f32(&mut out, value);
+            print_float(&mut out, Scalar::from(value));
             assert_eq!(out, text);
         }
+        for (dtype, bits, text) in [
+            (DType::BF16, 0x3f80, "1.000000e+00"),
+            (DType::BF16, 0x0001, "9.183550e-41"),
+            (DType::BF16, 0x7f7f, "3.389531e+38"),
+            (DType::BF16, 0xff80, "0xFF80"),
+            (DType::F16, 0x0001, "5.960464e-08"),
+            (DType::F16, 0xfbff, "-6.550400e+04"),
+            (DType::F16, 0x7e00, "0x7E00"),
+        ] {
+            let mut out = String::new();
+            print_float(&mut out, Scalar::from_bits(dtype, bits));
+            assert_eq!(out, text);
+        }
+    }
+
+    #[test]
+    fn every_half_reads_back_to_its_bits() {
+        for dtype in [DType::F16, DType::BF16] {
+            for bits in 0..=u64::from(u16::MAX) {
+                let mut text = String::new();
+                print_scalar(&mut text, Scalar::from_bits(dtype, bits));
+                assert!(text.len() <= 13, "seven digits are enough: {text}");
+                let (negative, digits) = match text.strip_prefix('-') {
+                    Some(digits) => (true, digits),
+                    None => (false, text.as_str()),
+                };
+                let back = read(dtype, Written { offset: 0, negative, text: digits });
+                assert_eq!(back.map(Scalar::bits), Ok(bits), "{text}");
+            }
+        }
+        let read = |dtype, text| read(dtype, Written { offset: 0, negative: false, text }).map(Scalar::bits);
+        assert_eq!(read(DType::BF16, "1.00390625"), Ok(0x3f80), "a tie goes to even");
+        assert_eq!(read(DType::BF16, "1.003906250001"), Ok(0x3f81), "and what is above it does not");
+        assert_eq!(read(DType::F16, "65519.0"), Ok(0x7bff));
+        assert!(read(DType::F16, "65520.0").is_err());
+        assert!(read(DType::BF16, "0x10000").is_err());
     }
 
     #[test]

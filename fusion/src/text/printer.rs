@@ -335,7 +335,7 @@ fn comparison(direction: Comparison) -> &'static str {
 fn comparison_type(dtype: Option<DType>, order: Order) -> &'static str {
     match (order, dtype) {
         (Order::Total, _) => "TOTALORDER",
-        (Order::Partial, Some(DType::F32) | None) => "FLOAT",
+        (Order::Partial, Some(DType::F16 | DType::BF16 | DType::F32) | None) => "FLOAT",
         (Order::Partial, Some(DType::I32 | DType::I64)) => "SIGNED",
         (Order::Partial, Some(DType::Bool | DType::U32)) => "UNSIGNED",
     }

@@ -67,6 +67,8 @@ fn tensor(random: &mut Random, ty: &TensorType) -> HostTensor {
     let element = |random: &mut Random| match ty.dtype {
         DType::F32 if random.chance(3) => random.pick(&specials).into(),
         DType::F32 => Scalar::from((random.below(4001) as f32 - 2000.0) / 700.0),
+        dtype @ (DType::F16 | DType::BF16) if random.chance(3) => Scalar::from_bits(dtype, random.next() & 0xffff),
+        dtype @ (DType::F16 | DType::BF16) => Scalar::from_f64(dtype, (random.below(4001) as f64 - 2000.0) / 700.0),
         DType::I32 | DType::U32 | DType::I64 => Scalar::from_f64(ty.dtype, random.below(9) as f64 - 3.0),
         DType::Bool => random.chance(50).into(),
     };

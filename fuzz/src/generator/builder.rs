@@ -218,8 +218,8 @@ impl Builder {
     }
 
     pub(super) fn any_dtype(&mut self) -> DType {
-        use DType::{Bool, F32, I32, I64, U32};
-        *self.random.pick(&[F32, F32, F32, F32, I32, I32, U32, I64, Bool])
+        use DType::{BF16, Bool, F16, F32, I32, I64, U32};
+        *self.random.pick(&[F32, F32, F32, F32, BF16, BF16, F16, I32, I32, U32, I64, Bool])
     }
 
     pub(super) fn upload(&mut self, ty: TensorType) -> Option<Handle> {

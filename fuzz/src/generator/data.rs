@@ -51,6 +51,30 @@ const FLOATS: [u32; 26] = [
     0x3f7f_ffff, // just below 1
 ];
 
+/// The upper halves of the specials above are the specials of bf16; these are those of f16.
+const F16S: [u16; 20] = [
+    0x0000, // +0
+    0x8000, // -0
+    0x3c00, // 1
+    0xbc00, // -1
+    0x3800, // 0.5
+    0x7c00, // +inf
+    0xfc00, // -inf
+    0x7e00, // the canonical NaN
+    0xfe00, // its negative
+    0x7e55, // a quiet NaN with a payload
+    0x7c01, // a signalling NaN
+    0xfdff, // a negative signalling NaN
+    0x0001, // the least subnormal
+    0x8001, // its negative
+    0x03ff, // the largest subnormal
+    0x0400, // the least normal
+    0x7bff, // the largest
+    0xfbff, // its negative
+    0x6801, // 2050, an even integer where odd ones end
+    0x3bff, // just below 1
+];
+
 const INTEGERS: [i64; 15] = [
     0,
     1,
@@ -129,12 +153,15 @@ fn element(random: &mut Random, dtype: DType, flavour: Flavour) -> Scalar {
     match (dtype, flavour) {
         (DType::Bool, _) => random.chance(50).into(),
         (_, Flavour::Bits) => Scalar::from_bits(dtype, random.bits()),
-        (DType::F32, Flavour::Small) => (random.between(-4, 4) as f32).into(),
+        (DType::F16 | DType::BF16 | DType::F32, Flavour::Small) => Scalar::from_i64(dtype, random.between(-4, 4)),
+        (DType::F16, Flavour::Special) => Scalar::from_bits(dtype, u64::from(*random.pick(&F16S))),
+        // Not of the NaNs whose payload lies below: they would be infinities, and those are in the list.
+        (DType::BF16, Flavour::Special) => Scalar::from_bits(dtype, u64::from(*random.pick(&FLOATS) >> 16)),
         (DType::F32, Flavour::Special) => Scalar::from_bits(dtype, u64::from(*random.pick(&FLOATS))),
-        (DType::F32, _) => {
+        (DType::F16 | DType::BF16 | DType::F32, _) => {
             // Uniform in sign, exponent (a few of them) and significand.
             let magnitude = (1.0 + random.unit()) * *random.pick(&[0.03125f32, 0.125, 0.5, 0.5, 1.0, 1.0, 2.0, 8.0]);
-            if random.chance(50) { magnitude.into() } else { (-magnitude).into() }
+            Scalar::from_f64(dtype, f64::from(if random.chance(50) { magnitude } else { -magnitude }))
         }
         (DType::I32 | DType::U32 | DType::I64, Flavour::Special) => {
             Scalar::from_bits(dtype, *random.pick(&INTEGERS) as u64)

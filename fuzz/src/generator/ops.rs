@@ -66,7 +66,7 @@ fn partner(b: &mut Builder, operand: Handle) -> Option<Handle> {
 fn source(b: &mut Builder, op: Opcode) -> Option<Handle> {
     let ty = TensorType::new(b.any_dtype(), b.any_shape());
     if op == Opcode::Iota {
-        let dtype = *b.random.pick(&[DType::I32, DType::U32, DType::I64, DType::F32]);
+        let dtype = *b.random.pick(&DType::ALL[1..]);
         let rank = 1 + b.random.below(4);
         let shape = b.shape_of_rank(rank);
         return b.iota(TensorType::new(dtype, shape));

@@ -79,6 +79,6 @@ fn integer(index: Scalar) -> i64 {
         DType::I32 => i64::from(index.bits() as u32 as i32),
         DType::U32 | DType::Bool => index.bits() as i64,
         DType::I64 => index.bits() as i64,
-        DType::F32 => unreachable!("inference admits no float indices"),
+        DType::F16 | DType::BF16 | DType::F32 => unreachable!("inference admits no float indices"),
     }
 }

@@ -30,10 +30,10 @@ pub(super) fn with_chunk<T: Pod, R>(rows: usize, work: impl FnOnce(&mut [ChunkRo
 
 /// Copies `steps` of the rows at the offsets `free` to `chunk`. `deep` says whether steps are neighbours.
 #[inline(always)]
-pub(super) fn fill_chunk<T: Pod>(
-    movement: impl Movement<T>,
+pub(super) fn fill_chunk<S: Pod, T: Pod>(
+    movement: impl Movement<S, T>,
     chunk: &mut [ChunkRow<T>],
-    elements: &[T],
+    elements: &[S],
     free: &[i64],
     steps: &[i64],
     deep: bool,
@@ -48,7 +48,7 @@ pub(super) fn fill_chunk<T: Pod>(
     } else {
         for (row, &offset) in chunk.iter_mut().zip(free) {
             for (slot, &step) in row.iter_mut().zip(steps) {
-                *slot = elements[position(offset + step)];
+                *slot = movement.element(elements[position(offset + step)]);
             }
         }
     }

@@ -1,33 +1,67 @@
-//! The `f32` contraction.
+//! The contraction of floats, in `f32`.
 //!
 //! The tile is [`Vectors::ACCUMULATORS`] registers: rows × 2 registers over a full panel, rows × 1 over a half one. With
 //! fewer rows left, smaller tiles finish; every size runs the same chain per element.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use bytemuck::Zeroable;
 
-use crate::numerics;
+use crate::numerics::{self, Half, Narrow};
 use crate::simd::{Isa, OverVectors, Vectors};
 
 use super::chunk::{ChunkRow, fill_chunk, with_chunk};
-use super::movement::{Wide, contiguous};
+use super::movement::{Factor, Wide, contiguous};
 use super::panel::Panel;
+use super::storage::Storage;
 use super::{BLOCK, DotOperand, PackedRhs};
 
 /// Rows whose block is copied to scratch at a time: the panels of `rhs` are read once per so many rows. A multiple of
 /// every tile's rows.
 const CHUNK: usize = 48;
 
-pub(super) fn dot(isa: Isa, lhs: &DotOperand<'_>, rhs: &PackedRhs, columns: Range<usize>, out: &mut [f32]) {
+/// With the `f32` sums as the result.
+pub(super) fn dot<S: Factor>(isa: Isa, lhs: &DotOperand<'_>, rhs: &PackedRhs, columns: Range<usize>, out: &mut [f32]) {
     if lhs.contract.is_empty() {
         out.fill(0.0);
         return;
     }
-    with_chunk(CHUNK.min(lhs.free.len()), |chunk| isa.with_vectors(Dot { lhs, rhs, columns, chunk, out }));
+    let elements: &[S] = bytemuck::cast_slice(lhs.bytes);
+    with_chunk(CHUNK.min(lhs.free.len()), |chunk| isa.with_vectors(Dot { elements, lhs, rhs, columns, chunk, out }));
 }
 
-struct Dot<'a> {
+/// With the sums rounded to the operands' dtype as the result.
+pub(super) fn narrowed<H: Factor + Half>(
+    isa: Isa,
+    lhs: &DotOperand<'_>,
+    rhs: &PackedRhs,
+    columns: Range<usize>,
+    out: &mut [H],
+) {
+    let width = columns.len();
+    with_sums(CHUNK.min(lhs.free.len()) * width, |sums| {
+        for (free, out) in lhs.free.chunks(CHUNK).zip(out.chunks_mut(CHUNK * width)) {
+            let sums = &mut sums[..out.len()];
+            dot::<H>(isa, &DotOperand { free, ..*lhs }, rhs, columns.clone(), sums);
+            isa.vectorize(Narrow { src: sums, dst: out });
+        }
+    });
+}
+
+/// Runs `work` with scratch of this thread for `len` sums. What they hold is anything.
+fn with_sums<R>(len: usize, work: impl FnOnce(&mut [f32]) -> R) -> R {
+    thread_local! {
+        static SCRATCH: Cell<Storage> = const { Cell::new(Storage::EMPTY) };
+    }
+    let mut storage = SCRATCH.take();
+    let result = work(&mut storage.elements_mut(len)[..len]);
+    SCRATCH.set(storage);
+    result
+}
+
+struct Dot<'a, S> {
+    elements: &'a [S],
     lhs: &'a DotOperand<'a>,
     rhs: &'a PackedRhs,
     columns: Range<usize>,
@@ -35,13 +69,12 @@ struct Dot<'a> {
     out: &'a mut [f32],
 }
 
-impl OverVectors for Dot<'_> {
+impl<S: Factor> OverVectors for Dot<'_, S> {
     type Output = ();
 
     #[inline(always)]
     fn run<V: Vectors>(self, vectors: V) {
-        let Dot { lhs, rhs, columns, chunk, out } = self;
-        let elements: &[f32] = bytemuck::cast_slice(lhs.bytes);
+        let Dot { elements, lhs, rhs, columns, chunk, out } = self;
         let (depth, deep) = (lhs.contract.len(), contiguous(lhs.contract));
         for (free, out) in lhs.free.chunks(CHUNK).zip(out.chunks_mut(CHUNK * columns.len())) {
             for start in (0..depth).step_by(BLOCK) {

@@ -6,6 +6,9 @@
 //! output element, and nothing that involves another element. So tiles vectorise across *outputs*, and any tiling,
 //! split or padding of rows and columns gives the same bits. Integers wrap, and their order does not matter.
 //!
+//! The 16-bit floats are contracted in `f32`: operands are widened where they are copied anyway, and the sums are rounded
+//! once at the end, or not at all where the result is to be `f32`.
+//!
 //! [`PackedRhs`] holds the right operand in panels that a microkernel reads front to back; it is packed once and used
 //! by every row block and thread. [`dot`] goes through rows in chunks, copies a chunk's block of the left operand to
 //! scratch of the thread, and runs a register tile of rows × panel over each block, adding the block's value to the
@@ -24,6 +27,8 @@ mod panel;
 mod storage;
 
 use std::ops::Range;
+
+use half::{bf16, f16};
 
 use crate::dtype::DType;
 use crate::simd::Isa;
@@ -44,24 +49,46 @@ pub struct DotOperand<'a> {
     pub contract: &'a [i64],
 }
 
-/// Contracts `lhs` with some columns of `rhs`, into `out`: `lhs.free.len() × columns.len()` elements, row-major.
+/// Contracts `lhs` with some columns of `rhs`, both of `dtype`, into `out`: `lhs.free.len() × columns.len()` elements of
+/// `result`, row-major. `result` is `dtype`, or `F32` for a 16-bit float.
 ///
 /// Ranges of columns that start at multiples of [`PackedRhs::panel`] waste no work.
 ///
 /// # Panics
 /// Where `rhs` was packed for another instruction set or dtype, the contracted extents differ, `columns` exceeds
-/// `rhs.columns()`, `out` has not the size stated, an offset lies outside its buffer, or `dtype` is `Bool`.
-pub fn dot(isa: Isa, dtype: DType, lhs: &DotOperand<'_>, rhs: &PackedRhs, columns: Range<usize>, out: &mut [u8]) {
+/// `rhs.columns()`, `out` has not the size stated, an offset lies outside its buffer, or [`contracts`] says no.
+pub fn dot(
+    isa: Isa,
+    (dtype, result): (DType, DType),
+    lhs: &DotOperand<'_>,
+    rhs: &PackedRhs,
+    columns: Range<usize>,
+    out: &mut [u8],
+) {
+    assert!(contracts(dtype, result), "contraction is not defined from {dtype} to {result}; inference rejects it");
     rhs.assert_packed_for(isa, dtype, lhs.contract.len());
     assert!(columns.start <= columns.end && columns.end <= rhs.columns(), "columns of the packed operand");
-    assert_eq!(out.len(), lhs.free.len() * columns.len() * dtype.size(), "an output element per row and column");
+    assert_eq!(out.len(), lhs.free.len() * columns.len() * result.size(), "an output element per row and column");
     if out.is_empty() {
         return;
     }
+    match (dtype, result) {
+        (DType::F16, DType::F32) => float::dot::<f16>(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
+        (DType::F16, _) => float::narrowed::<f16>(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
+        (DType::BF16, DType::F32) => float::dot::<bf16>(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
+        (DType::BF16, _) => float::narrowed::<bf16>(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
+        (DType::F32, _) => float::dot::<f32>(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
+        (DType::I32 | DType::U32, _) => integer::dot::<u32>(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
+        (DType::I64, _) => integer::dot::<u64>(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
+        (DType::Bool, _) => unreachable!("no contraction from bool was let through"),
+    }
+}
+
+/// Whether there is a contraction of operands of `dtype` to `result`.
+pub fn contracts(dtype: DType, result: DType) -> bool {
     match dtype {
-        DType::F32 => float::dot(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
-        DType::I32 | DType::U32 => integer::dot::<u32>(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
-        DType::I64 => integer::dot::<u64>(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
-        DType::Bool => panic!("contraction is not defined on bool; inference rejects it"),
+        DType::F16 | DType::BF16 => result == dtype || result == DType::F32,
+        DType::I32 | DType::U32 | DType::I64 | DType::F32 => result == dtype,
+        DType::Bool => false,
     }
 }

@@ -4,18 +4,20 @@ use std::fmt;
 use std::ops::Range;
 
 use bytemuck::Pod;
+use half::{bf16, f16};
 
 use crate::dtype::DType;
 use crate::simd::{Isa, OverVectors, Vectorized, Vectors};
 
 use super::DotOperand;
-use super::movement::{Movement, Plain, Wide, contiguous, position};
+use super::movement::{Factor, Movement, Plain, Wide, contiguous, position};
 use super::storage::Storage;
 
 /// Columns of an integer panel: so many that LLVM vectorises the loop over them instead of unrolling it first.
 pub(super) const INTEGER_PANEL: usize = 64;
 
 /// A right operand, packed: panels of columns, each with its elements in ascending k, columns side by side.
+/// 16-bit floats are widened.
 ///
 /// Where columns are left that do not fill a panel, the last one is padded; if they fit half a panel, it is half as
 /// wide. The padding holds anything: its columns are computed and dropped, and no element depends on another column.
@@ -57,9 +59,11 @@ impl PackedRhs {
         (self.isa, self.dtype) = (isa, dtype);
         (self.columns, self.depth) = (rhs.free.len(), rhs.contract.len());
         match dtype {
-            DType::F32 => self.fill::<f32>(rhs, |fill| isa.with_vectors(fill)),
-            DType::I32 | DType::U32 => self.fill::<u32>(rhs, |fill| isa.vectorize(fill)),
-            DType::I64 => self.fill::<u64>(rhs, |fill| isa.vectorize(fill)),
+            DType::F16 => self.fill::<f16, f32>(rhs, |fill| isa.with_vectors(fill)),
+            DType::BF16 => self.fill::<bf16, f32>(rhs, |fill| isa.with_vectors(fill)),
+            DType::F32 => self.fill::<f32, f32>(rhs, |fill| isa.with_vectors(fill)),
+            DType::I32 | DType::U32 => self.fill::<u32, u32>(rhs, |fill| isa.vectorize(fill)),
+            DType::I64 => self.fill::<u64, u64>(rhs, |fill| isa.vectorize(fill)),
             DType::Bool => panic!("contraction is not defined on bool; inference rejects it"),
         }
     }
@@ -72,7 +76,7 @@ impl PackedRhs {
     /// Columns of a panel: [`dot`](super::dot) computes whole panels, so ranges should start at multiples.
     pub fn panel(&self) -> usize {
         match self.dtype {
-            DType::F32 => 2 * self.isa.f32_lanes(),
+            DType::F16 | DType::BF16 | DType::F32 => 2 * self.isa.f32_lanes(),
             DType::Bool | DType::I32 | DType::U32 | DType::I64 => INTEGER_PANEL,
         }
     }
@@ -103,7 +107,7 @@ impl PackedRhs {
         &self.storage.elements()[base + steps.start * panel.width..base + steps.end * panel.width]
     }
 
-    fn fill<T: Pod>(&mut self, rhs: &DotOperand<'_>, fill: impl FnOnce(Fill<'_, '_, T>)) {
+    fn fill<S: Pod, T: Pod>(&mut self, rhs: &DotOperand<'_>, fill: impl FnOnce(Fill<'_, '_, S, T>)) {
         let padded: usize = self.panels(0..self.columns).map(|panel| panel.width).sum();
         let len = padded * self.depth;
         if len > 0 {
@@ -122,14 +126,14 @@ impl fmt::Debug for PackedRhs {
 }
 
 /// Filling the panels of a layout.
-struct Fill<'a, 'b, T> {
-    elements: &'a [T],
+struct Fill<'a, 'b, S, T> {
+    elements: &'a [S],
     rhs: &'a DotOperand<'b>,
     layout: &'a PackedRhs,
     packed: &'a mut [T],
 }
 
-impl OverVectors for Fill<'_, '_, f32> {
+impl<S: Factor> OverVectors for Fill<'_, '_, S, f32> {
     type Output = ();
     #[inline(always)]
     fn run<V: Vectors>(self, vectors: V) {
@@ -137,7 +141,7 @@ impl OverVectors for Fill<'_, '_, f32> {
     }
 }
 
-impl Vectorized for Fill<'_, '_, u32> {
+impl Vectorized for Fill<'_, '_, u32, u32> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
@@ -145,7 +149,7 @@ impl Vectorized for Fill<'_, '_, u32> {
     }
 }
 
-impl Vectorized for Fill<'_, '_, u64> {
+impl Vectorized for Fill<'_, '_, u64, u64> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
@@ -153,9 +157,9 @@ impl Vectorized for Fill<'_, '_, u64> {
     }
 }
 
-impl<T: Pod> Fill<'_, '_, T> {
+impl<S: Pod, T: Pod> Fill<'_, '_, S, T> {
     #[inline(always)]
-    fn with(self, movement: impl Movement<T>) {
+    fn with(self, movement: impl Movement<S, T>) {
         let Fill { elements, rhs, layout, packed } = self;
         let (depth, deep) = (layout.depth, contiguous(rhs.contract));
         for panel in layout.panels(0..layout.columns) {
@@ -171,7 +175,7 @@ impl<T: Pod> Fill<'_, '_, T> {
             } else {
                 for (row, &step) in packed.chunks_exact_mut(panel.width).zip(rhs.contract) {
                     for (slot, &offset) in row.iter_mut().zip(free) {
-                        *slot = elements[position(offset + step)];
+                        *slot = movement.element(elements[position(offset + step)]);
                     }
                 }
             }

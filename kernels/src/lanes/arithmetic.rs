@@ -12,50 +12,51 @@ use crate::numerics::{self, NAN, canonical};
 
 use super::rounding::truncated;
 use super::sweep::{Binary, Lane, Unary};
-use super::table::{cell, lanes};
+use super::table::{cell, dtypes, lanes};
 use super::uniform;
 
 lanes! {
     /// Absolute value: clears a float's sign bit, wraps for the least integer.
-    fn abs(x) { I32, I64 => x.wrapping_abs(); F32 => f32::from_bits(x.to_bits() & 0x7fff_ffff); } without Bool, U32
+    fn abs(x) { I32, I64 => x.wrapping_abs(); HalfBits => x & 0x7fff; F32 => f32::from_bits(x.to_bits() & 0x7fff_ffff); } without Bool, U32
     /// Negation: flips a float's sign bit, wraps for integers.
     fn negate(x) {
         I32, U32, I64 => x.wrapping_neg();
+        HalfBits => x ^ 0x8000;
         F32 => f32::from_bits(x.to_bits() ^ 0x8000_0000);
     } without Bool
     /// −1, 0 or 1; a float zero keeps its sign.
     fn sign(x) {
         I32 => i32::from(x > 0) - i32::from(x < 0);
         I64 => i64::from(x > 0) - i64::from(x < 0);
-        F32 => {
+        Float => {
             let one = f32::from_bits((x.to_bits() & 0x8000_0000) | 1.0f32.to_bits());
             canonical(if x.abs() > 0.0 { one } else { x })
         };
     } without Bool, U32
     /// Sum; disjunction of truth values.
-    fn add(a, b) { Bool => a | b; I32, U32, I64 => a.wrapping_add(b); F32 => canonical(a + b); }
+    fn add(a, b) { Bool => a | b; I32, U32, I64 => a.wrapping_add(b); Float => canonical(a + b); }
     /// Difference.
-    fn subtract(a, b) { I32, U32, I64 => a.wrapping_sub(b); F32 => canonical(a - b); } without Bool
+    fn subtract(a, b) { I32, U32, I64 => a.wrapping_sub(b); Float => canonical(a - b); } without Bool
     /// Product; conjunction of truth values.
-    fn multiply(a, b) { Bool => a & b; I32, U32, I64 => a.wrapping_mul(b); F32 => canonical(a * b); }
+    fn multiply(a, b) { Bool => a & b; I32, U32, I64 => a.wrapping_mul(b); Float => canonical(a * b); }
     /// Quotient.
     fn divide(a, b) {
         I32 => quotient_i32(a, b);
         U32 => quotient_u32(a, b);
         I64 => quotient_i64(a, b);
-        F32 => canonical(a / b);
+        Float => canonical(a / b);
     } without Bool
     /// Remainder of the truncated quotient, with the dividend's sign.
     fn remainder(a, b) {
         I32 => if b == 0 { a } else { a.wrapping_sub(quotient_i32(a, b).wrapping_mul(b)) };
         U32 => if b == 0 { a } else { a.wrapping_sub(quotient_u32(a, b).wrapping_mul(b)) };
         I64 => if b == 0 { a } else { a.wrapping_rem(b) };
-        F32 => numerics::remainder(a, b);
+        CostlyFloat => numerics::remainder(a, b);
     } without Bool
     /// The larger; disjunction of truth values.
-    fn maximum(a, b) { Bool => a | b; I32, U32, I64 => a.max(b); F32 => maximum_f32(a, b); }
+    fn maximum(a, b) { Bool => a | b; I32, U32, I64 => a.max(b); Float => maximum_f32(a, b); }
     /// The smaller; conjunction of truth values.
-    fn minimum(a, b) { Bool => a & b; I32, U32, I64 => a.min(b); F32 => minimum_f32(a, b); }
+    fn minimum(a, b) { Bool => a & b; I32, U32, I64 => a.min(b); Float => minimum_f32(a, b); }
 }
 
 #[inline(always)]

@@ -4,6 +4,7 @@
 //! negative ones are flipped: −NaN < −∞ < … < −0 < +0 < … < +∞ < +NaN. False is below true.
 
 use crate::dtype::DType;
+use crate::numerics::Half;
 use crate::program::{Comparison, Order};
 
 use super::sweep::{Binary, Lane};
@@ -29,6 +30,9 @@ macro_rules! comparisons {
                     (DType::I32, Order::Partial | Order::Total) => comparisons!(@lane cell!(I32), |x| x, $op),
                     (DType::U32, Order::Partial | Order::Total) => comparisons!(@lane cell!(U32), |x| x, $op),
                     (DType::I64, Order::Partial | Order::Total) => comparisons!(@lane cell!(I64), |x| x, $op),
+                    (DType::F16, Order::Partial) => comparisons!(@lane cell!(F16), |x| x.widen(), $op),
+                    (DType::BF16, Order::Partial) => comparisons!(@lane cell!(BF16), |x| x.widen(), $op),
+                    (DType::F16 | DType::BF16, Order::Total) => comparisons!(@lane cell!(HalfBits), |x| total_half(x), $op),
                     (DType::F32, Order::Partial) => comparisons!(@lane cell!(F32), |x| x, $op),
                     (DType::F32, Order::Total) => comparisons!(@lane cell!(F32), |x| total(x), $op),
                 },)+
@@ -66,4 +70,11 @@ comparisons! {
 fn total(x: f32) -> i32 {
     let bits = x.to_bits() as i32;
     bits ^ ((bits >> 31) & i32::MAX)
+}
+
+/// An integer that orders as totalOrder orders the 16-bit float of these bits.
+#[inline(always)]
+fn total_half(bits: u16) -> i16 {
+    let bits = bits as i16;
+    bits ^ ((bits >> 15) & i16::MAX)
 }

@@ -2,10 +2,13 @@
 //!
 //! Floats to integers truncate and saturate, NaN to 0; anything to bool is `x != 0` (so NaN is true); integers to
 //! floats round to nearest even; integers to integers wrap; bool gives 0 or 1. These are the rules of Rust's `as`.
+//! To a 16-bit float everything is rounded once: integers go there through an `f32` that is rounded to odd.
 //! Converting a dtype to itself moves the value, but is arithmetic by the op's row: a NaN comes out canonical.
 
+use half::{bf16, f16};
+
 use crate::dtype::DType;
-use crate::numerics::canonical;
+use crate::numerics::{Half, canonical, integer_to_odd};
 
 use super::rounding::truncated;
 use super::sweep::{Lane, Unary};
@@ -41,6 +44,8 @@ conversions! {
         I32: |x| i32::from(x);
         U32: |x| u32::from(x);
         I64: |x| i64::from(x);
+        F16: |x| f16::narrow(f32::from(x));
+        BF16: |x| bf16::narrow(f32::from(x));
         F32: |x| f32::from(x);
     }
     I32 {
@@ -48,6 +53,8 @@ conversions! {
         I32: |x| x;
         U32: |x| x as u32;
         I64: |x| i64::from(x);
+        F16: |x| f16::narrow(integer_to_odd(x.into()));
+        BF16: |x| bf16::narrow(integer_to_odd(x.into()));
         F32: |x| x as f32;
     }
     U32 {
@@ -55,6 +62,8 @@ conversions! {
         I32: |x| x as i32;
         U32: |x| x;
         I64: |x| i64::from(x);
+        F16: |x| f16::narrow(integer_to_odd(x.into()));
+        BF16: |x| bf16::narrow(integer_to_odd(x.into()));
         F32: |x| x as f32;
     }
     I64 {
@@ -62,13 +71,35 @@ conversions! {
         I32: |x| x as i32;
         U32: |x| x as u32;
         I64: |x| x;
+        F16: |x| f16::narrow(integer_to_odd(x));
+        BF16: |x| bf16::narrow(integer_to_odd(x));
         F32: |x| x as f32;
+    }
+    F16 {
+        Bool: |x| u8::from(x.widen() != 0.0);
+        I32: |x| to_i32(x.widen());
+        U32: |x| to_u32(x.widen());
+        I64: |x| x.widen() as i64;
+        F16: |x| f16::narrow(canonical(x.widen()));
+        BF16: |x| bf16::narrow(canonical(x.widen()));
+        F32: |x| canonical(x.widen());
+    }
+    BF16 {
+        Bool: |x| u8::from(x.widen() != 0.0);
+        I32: |x| to_i32(x.widen());
+        U32: |x| to_u32(x.widen());
+        I64: |x| x.widen() as i64;
+        F16: |x| f16::narrow(canonical(x.widen()));
+        BF16: |x| bf16::narrow(canonical(x.widen()));
+        F32: |x| canonical(x.widen());
     }
     F32 {
         Bool: |x| u8::from(x != 0.0);
         I32: |x| to_i32(x);
         U32: |x| to_u32(x);
         I64: |x| x as i64;
+        F16: |x| f16::narrow(canonical(x));
+        BF16: |x| bf16::narrow(canonical(x));
         F32: |x| canonical(x);
     }
 }

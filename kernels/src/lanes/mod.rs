@@ -6,6 +6,8 @@
 //! computed later cannot disagree. A new operation is a variant of [`LaneOp`], one function in a family and one arm of
 //! `lookup`, which the compiler asks for.
 //!
+//! Functions of `f32` are those of the 16-bit floats too (`halves`).
+//!
 //! A definition is branch-free where it can be, total (no operand panics or traps), and NaN-exact: arithmetic on floats
 //! ends in [`numerics::canonical`](crate::numerics::canonical), operations that only move or test bits do not touch
 //! them. Nothing here knows of tiles, broadcasting or memory; the caller lays operands out, see [`Source`].
@@ -14,6 +16,7 @@ mod arithmetic;
 mod bits;
 mod compare;
 mod convert;
+mod halves;
 mod rounding;
 mod select;
 mod sweep;

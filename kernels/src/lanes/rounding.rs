@@ -9,20 +9,20 @@ use crate::dtype::DType;
 use crate::numerics::canonical;
 
 use super::sweep::{Lane, Unary};
-use super::table::{cell, lanes};
+use super::table::{cell, dtypes, lanes};
 use super::uniform;
 
 lanes! {
     /// The largest integer not above the operand.
     fn floor(x) {
-        F32 => {
+        Float => {
             let nearest = nearest(x);
             settle(x, nearest - if nearest > x { 1.0 } else { 0.0 })
         };
     } without Bool, I32, U32, I64
     /// The smallest integer not below the operand.
     fn ceil(x) {
-        F32 => {
+        Float => {
             let nearest = nearest(x);
             settle(x, nearest + if nearest < x { 1.0 } else { 0.0 })
         };

@@ -4,14 +4,14 @@ use crate::dtype::DType;
 
 use super::arithmetic::{maximum_f32, minimum_f32};
 use super::sweep::{Lane, Ternary};
-use super::table::{cell, lanes};
+use super::table::{cell, dtypes, lanes};
 use super::uniform;
 
 lanes! {
     /// `minimum(maximum(x, low), high)`, by the rules of those.
     fn clamp(low, x, high) {
         Bool, I32, U32, I64 => x.max(low).min(high);
-        F32 => minimum_f32(maximum_f32(x, low), high);
+        Float => minimum_f32(maximum_f32(x, low), high);
     }
 }
 
@@ -40,6 +40,7 @@ pub(super) fn select(operands: &[DType], result: DType) -> Option<Lane> {
     // One loop per element size: the bits are moved as integers, so a NaN keeps its payload.
     Some(match result {
         DType::Bool => lane!(u8),
+        DType::F16 | DType::BF16 => lane!(u16),
         DType::I32 | DType::U32 | DType::F32 => lane!(u32),
         DType::I64 => lane!(i64),
     })

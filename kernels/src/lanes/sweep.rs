@@ -12,6 +12,7 @@
 //! it the vectoriser needs neither overlap checks nor a scalar twin of each loop.
 
 use bytemuck::Pod;
+use half::{bf16, f16};
 
 use crate::scalar::Scalar;
 use crate::simd::{Isa, Vectorized};
@@ -47,6 +48,9 @@ macro_rules! cells {
 
 cells! {
     u8: |bits| bits as u8, |value| u64::from(value);
+    u16: |bits| bits as u16, |value| u64::from(value);
+    f16: |bits| f16::from_bits(bits as u16), |value| u64::from(value.to_bits());
+    bf16: |bits| bf16::from_bits(bits as u16), |value| u64::from(value.to_bits());
     i32: |bits| bits as u32 as i32, |value| u64::from(value as u32);
     u32: |bits| bits as u32, |value| u64::from(value);
     i64: |bits| bits as i64, |value| value as u64;
@@ -166,7 +170,7 @@ pub(super) struct Lane {
 }
 
 macro_rules! arity {
-    ($constructor:ident, $sweep:ident: $function:ident ($($operand:ident: $ty:ident),+)) => {
+    ($constructor:ident, $loop_over:ident, $scalar:ident, $sweep:ident: $function:ident ($($operand:ident: $ty:ident),+)) => {
         struct $sweep<'a, F: $function> {
             dst: &'a mut [F::R],
             $($operand: Source<'a>,)+
@@ -182,28 +186,35 @@ macro_rules! arity {
             }
         }
 
+        /// The loop of `F`. Not inlined, so that all who call it share one copy per instruction set.
+        #[inline(never)]
+        pub(super) fn $loop_over<F: $function>(isa: Isa, dst: &mut [u8], sources: &[Source<'_>]) {
+            let &[$($operand),+] = sources else {
+                panic!("a lane function is called with as many operands as it was looked up with")
+            };
+            isa.vectorize($sweep::<F> { dst: bytemuck::cast_slice_mut(dst), $($operand),+ });
+        }
+
+        /// `F` on single elements.
+        pub(super) fn $scalar<F: $function>(operands: &[Scalar]) -> u64 {
+            let &[$($operand),+] = operands else {
+                panic!("a lane function is called with as many operands as it was looked up with")
+            };
+            F::apply($(F::$ty::from_bits($operand.bits())),+).bits()
+        }
+
         impl Lane {
             /// The lane function that applies `F`.
             pub(super) fn $constructor<F: $function>() -> Lane {
                 Lane {
-                    kernel: |isa: Isa, dst: &mut [u8], sources: &[Source<'_>]| {
-                        let &[$($operand),+] = sources else {
-                            panic!("a lane function is called with as many operands as it was looked up with")
-                        };
-                        isa.vectorize($sweep::<F> { dst: bytemuck::cast_slice_mut(dst), $($operand),+ });
-                    },
-                    scalar: |operands: &[Scalar]| {
-                        let &[$($operand),+] = operands else {
-                            panic!("a lane function is called with as many operands as it was looked up with")
-                        };
-                        F::apply($(F::$ty::from_bits($operand.bits())),+).bits()
-                    },
+                    kernel: $loop_over::<F>,
+                    scalar: $scalar::<F>,
                 }
             }
         }
     };
 }
 
-arity!(unary, UnarySweep: Unary(a: A));
-arity!(binary, BinarySweep: Binary(a: A, b: B));
-arity!(ternary, TernarySweep: Ternary(a: A, b: B, c: C));
+arity!(unary, unary_loop, unary_scalar, UnarySweep: Unary(a: A));
+arity!(binary, binary_loop, binary_scalar, BinarySweep: Binary(a: A, b: B));
+arity!(ternary, ternary_loop, ternary_scalar, TernarySweep: Ternary(a: A, b: B, c: C));

@@ -7,28 +7,28 @@ use crate::dtype::DType;
 use crate::numerics;
 
 use super::sweep::{Binary, Lane, Unary};
-use super::table::{cell, lanes};
+use super::table::{cell, dtypes, lanes};
 use super::uniform;
 
 lanes! {
     /// eˣ.
-    fn exponential(x) { F32 => numerics::exponential(x); } without Bool, I32, U32, I64
+    fn exponential(x) { CostlyFloat => numerics::exponential(x); } without Bool, I32, U32, I64
     /// Natural logarithm.
-    fn log(x) { F32 => numerics::log(x); } without Bool, I32, U32, I64
+    fn log(x) { CostlyFloat => numerics::log(x); } without Bool, I32, U32, I64
     /// Hyperbolic tangent.
-    fn tanh(x) { F32 => numerics::tanh(x); } without Bool, I32, U32, I64
+    fn tanh(x) { CostlyFloat => numerics::tanh(x); } without Bool, I32, U32, I64
     /// 1 / (1 + e⁻ˣ).
-    fn logistic(x) { F32 => numerics::logistic(x); } without Bool, I32, U32, I64
+    fn logistic(x) { CostlyFloat => numerics::logistic(x); } without Bool, I32, U32, I64
     /// Square root.
-    fn sqrt(x) { F32 => numerics::sqrt(x); } without Bool, I32, U32, I64
+    fn sqrt(x) { Float => numerics::sqrt(x); } without Bool, I32, U32, I64
     /// Reciprocal square root.
-    fn rsqrt(x) { F32 => numerics::rsqrt(x); } without Bool, I32, U32, I64
+    fn rsqrt(x) { CostlyFloat => numerics::rsqrt(x); } without Bool, I32, U32, I64
     /// aᵇ.
     fn power(a, b) {
         I32 => if b < 0 { reciprocal_power(a.into(), b & 1 == 1) as i32 } else { power_i64(a.into(), b as u64) as i32 };
         U32 => power_i64(a.into(), b.into()) as u32;
         I64 => if b < 0 { reciprocal_power(a, b & 1 == 1) } else { power_i64(a, b as u64) };
-        F32 => numerics::power(a, b);
+        CostlyFloat => numerics::power(a, b);
     } without Bool
 }
 

@@ -6,7 +6,7 @@ use crate::contract::{DotOperand, PackedRhs, dot};
 use crate::dtype::DType;
 use crate::lanes::Source;
 use crate::program::{ReduceAlong, Reg};
-use crate::reduce::{COL_LANES, Reducer};
+use crate::reduce::Reducer;
 use crate::simd::Isa;
 
 use super::error::RunError;
@@ -129,7 +129,7 @@ impl Tile<'_> {
                 reducer.finish_rows(isa, &mut block.bytes_mut()[..bytes], grid.rows.len(), init, out);
             }
             ReduceAlong::Cols => {
-                let lanes = block.bytes_mut().chunks_exact_mut(COL_LANES * size);
+                let lanes = block.bytes_mut().chunks_exact_mut(reducer.col_acc(1));
                 for (out, lanes) in out.chunks_exact_mut(size).zip(lanes) {
                     reducer.finish_cols(isa, lanes, grid.cols.len(), init, out);
                 }
@@ -170,7 +170,8 @@ impl Tile<'_> {
     ) -> Result<(), RunError> {
         let launch = self.launch;
         let offsets = launch.resolved.dot_offsets();
-        let dtype = self.program.regs[usize::from(dst.0)].dtype;
+        let dtype = self.program.buffers[lhs_input].dtype;
+        let result = self.program.regs[usize::from(dst.0)].dtype;
         let isa = self.isa;
         let own = match launch.packed {
             Some(_) => None,
@@ -185,7 +186,7 @@ impl Tile<'_> {
             (Some(own), _) => (own, 0..self.cols.len()),
             (None, shared) => (shared.expect("the right operand is packed"), self.cols.clone()),
         };
-        let produced = self.produce(dst, |_, out| dot(isa, dtype, &operand, packed, cols, out));
+        let produced = self.produce(dst, |_, out| dot(isa, (dtype, result), &operand, packed, cols, out));
         self.worker.offsets = free;
         if own.is_some() {
             self.worker.packed = own;

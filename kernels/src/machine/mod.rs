@@ -178,7 +178,7 @@ impl Machine {
     /// Packs the right operand of a contraction that has one outer index for all units, with its size; or nothing, where
     /// each unit has all rows of its columns and so packs what no other needs.
     fn pack_shared(&self, launch: &Launch<'_>) -> Option<(PackedRhs, usize)> {
-        let &Step::Dot { dst, rhs, rhs_input, .. } = &self.prepared.steps[self.prepared.dot?] else {
+        let &Step::Dot { rhs, rhs_input, .. } = &self.prepared.steps[self.prepared.dot?] else {
             unreachable!("the dot of a program is a dot");
         };
         let Input::Block(block) = launch.inputs[rhs_input] else {
@@ -188,7 +188,7 @@ impl Machine {
         if grid.outer.len() != 1 || grid.unit_rows >= grid.rows.len() {
             return None;
         }
-        let dtype = self.program.regs[usize::from(dst.0)].dtype;
+        let dtype = self.program.buffers[rhs_input].dtype;
         let storage = Worker::with(Worker::take_packed);
         let packed = accumulate::pack_rhs(
             self.isa,

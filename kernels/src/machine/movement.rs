@@ -6,8 +6,10 @@
 use std::ops::Range;
 
 use bytemuck::Pod;
+use half::{bf16, f16};
 
 use crate::dtype::DType;
+use crate::numerics::{Half, integer_to_odd};
 
 use super::axes::Axes;
 use super::placement::Placed;
@@ -18,6 +20,10 @@ macro_rules! with_cells {
         match $size {
             1 => {
                 type $cell = u8;
+                $body
+            }
+            2 => {
+                type $cell = u16;
                 $body
             }
             4 => {
@@ -105,6 +111,7 @@ pub(crate) fn bits_at(bytes: &[u8], size: usize, offset: usize) -> u64 {
     let mut bits = [0; 8];
     match size {
         1 => return u64::from(bytes[offset]),
+        2 => bits[..2].copy_from_slice(&bytes[offset..offset + 2]),
         4 => bits[..4].copy_from_slice(&bytes[offset..offset + 4]),
         _ => bits.copy_from_slice(&bytes[offset..offset + 8]),
     }
@@ -204,7 +211,9 @@ impl Picked<'_> {
             DType::I32 => i64::from(bytemuck::cast_slice::<u8, i32>(self.index)[at]),
             DType::U32 => i64::from(bytemuck::cast_slice::<u8, u32>(self.index)[at]),
             DType::I64 => bytemuck::cast_slice::<u8, i64>(self.index)[at],
-            DType::Bool | DType::F32 => unreachable!("validation admits integer indices only"),
+            DType::Bool | DType::F16 | DType::BF16 | DType::F32 => {
+                unreachable!("validation admits integer indices only")
+            }
         };
         index.clamp(0, self.greatest) * self.stride
     }
@@ -328,6 +337,12 @@ pub(crate) fn iota(dtype: DType, region: &Region<'_>, dst: &mut [u8]) {
         DType::I32 => indices(region, bytemuck::cast_slice_mut::<u8, i32>(dst), |index| index as i32),
         DType::U32 => indices(region, bytemuck::cast_slice_mut::<u8, u32>(dst), |index| index as u32),
         DType::I64 => indices(region, bytemuck::cast_slice_mut::<u8, i64>(dst), |index| index),
+        DType::F16 => {
+            indices(region, bytemuck::cast_slice_mut::<u8, f16>(dst), |index| f16::narrow(integer_to_odd(index)))
+        }
+        DType::BF16 => {
+            indices(region, bytemuck::cast_slice_mut::<u8, bf16>(dst), |index| bf16::narrow(integer_to_odd(index)));
+        }
         DType::F32 => indices(region, bytemuck::cast_slice_mut::<u8, f32>(dst), |index| index as f32),
         DType::Bool => unreachable!("validation admits no iota of bools"),
     }

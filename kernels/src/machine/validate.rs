@@ -2,6 +2,7 @@
 //!
 //! What depends on launch parameters (bounds, coverage of outputs) is checked at launch.
 
+use crate::contract::contracts;
 use crate::dtype::DType;
 use crate::lanes;
 use crate::program::{
@@ -282,8 +283,9 @@ impl Check<'_> {
             }
         }
         let [lhs, rhs] = dtypes;
-        ensure(lhs == rhs && lhs != DType::Bool, || format!("a dot of {lhs} and {rhs}"))?;
-        self.defines(dst, lhs, Vary::BOTH)
+        let result = self.reg(dst)?.dtype;
+        ensure(lhs == rhs && contracts(lhs, result), || format!("a dot of {lhs} and {rhs} to {result}"))?;
+        self.defines(dst, result, Vary::BOTH)
     }
 
     fn store(&mut self, src: Reg, access: &Access) -> Result<(), Broken> {

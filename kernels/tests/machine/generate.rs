@@ -1,6 +1,7 @@
 //! Random tile programs with arguments: valid, of every instruction, over extents 0, 1, odd and large.
 
 use smallvec::SmallVec;
+use systole_kernels::contract::contracts;
 use systole_kernels::lanes;
 use systole_kernels::program::{
     Access, BufferType, Comparison, DimMap, Domain, Extent, IndexComponent, Instr, LaneOp, Monoid, Order, Placement,
@@ -66,6 +67,13 @@ pub(crate) fn element(rng: &mut Rng, dtype: DType) -> Scalar {
                 rng.pick(&[i64::MIN, i64::MAX, 0, -1]).into()
             } else {
                 (rng.below(40) as i64 - 20).into()
+            }
+        }
+        DType::F16 | DType::BF16 => {
+            if rng.chance(2) {
+                Scalar::from_bits(dtype, rng.below(0x1_0000) as u64)
+            } else {
+                Scalar::from_f64(dtype, rng.below(1 << 24) as f64 / f64::from(1 << 22) - 2.0)
             }
         }
         DType::F32 => {
@@ -215,7 +223,7 @@ impl Builder {
                 self.body.push(Instr::Scalar { dst, slot: self.scalars.len() as u16 - 1 });
             }
             1 if self.domain.rank() > 0 => {
-                let dtype = self.rng.pick(&[DType::I32, DType::U32, DType::I64, DType::F32]);
+                let dtype = self.rng.pick(&DType::ALL[1..]);
                 let axis = self.rng.below(self.domain.rank());
                 let dst = self.reg(dtype, self.group(axis));
                 self.body.push(Instr::Iota { dst, axis: axis as u8 });
@@ -224,7 +232,8 @@ impl Builder {
             3 => self.overlay(dtype),
             _ => {
                 let axes = self.some_axes();
-                let dtype = if self.rng.chance(60) { DType::F32 } else { dtype };
+                let dtype =
+                    if self.rng.chance(60) { self.rng.pick(&[DType::F32, DType::F32, DType::BF16]) } else { dtype };
                 self.load(dtype, &axes);
             }
         }
@@ -397,7 +406,8 @@ impl Builder {
     }
 
     fn dot(&mut self) {
-        let dtype = self.rng.pick(&[DType::F32, DType::F32, DType::F32, DType::I32, DType::I64]);
+        let floats = [DType::F32, DType::F32, DType::F16, DType::BF16];
+        let dtype = self.rng.pick(&[floats, [DType::F32, DType::BF16, DType::I32, DType::I64]].concat());
         let contract: Vec<i64> = (0..self.rng.below(3)).map(|_| self.rng.pick(&[0, 1, 2, 5, 16, 150, 7])).collect();
         self.contract = contract.iter().map(|&extent| self.extent(extent)).collect();
         let rank = self.domain.rank();
@@ -410,7 +420,8 @@ impl Builder {
         };
         let (lhs, rhs) = (self.shuffled(side(outer..rows)), self.shuffled(side(rows..rank)));
         let (lhs, rhs) = (self.access(dtype, &lhs, &sizes), self.access(dtype, &rhs, &sizes));
-        let dst = self.reg(dtype, Vary::BOTH);
+        let result = if self.rng.chance(30) && contracts(dtype, DType::F32) { DType::F32 } else { dtype };
+        let dst = self.reg(result, Vary::BOTH);
         self.body.push(Instr::Dot { dst, lhs, rhs });
     }
 

@@ -1,9 +1,9 @@
 //! A slow interpreter of tile programs, element by element, as `program` and docs/numerics.md read.
 
 use systole_kernels::lanes;
-use systole_kernels::numerics::{canonical, fma};
+use systole_kernels::numerics::{Half, canonical, fma};
 use systole_kernels::program::{Access, Extent, Instr, LaneOp, Monoid, Program, ReduceAlong, Reg, Vary};
-use systole_kernels::{DType, Scalar};
+use systole_kernels::{DType, Scalar, bf16, f16};
 
 /// A buffer's elements.
 pub(crate) type Elements = Vec<Scalar>;
@@ -34,6 +34,20 @@ pub(crate) fn interpret(program: &Program, params: &[i64], scalars: &[u64], inpu
     }
     let whole = |output: Vec<Option<Scalar>>| output.into_iter().map(|e| e.expect("every element is stored")).collect();
     run.outputs.into_iter().map(whole).collect()
+}
+
+/// A 16-bit float as an `f32`; anything else as it is.
+fn widen(x: Scalar) -> Scalar {
+    match x.dtype() {
+        DType::F16 => f16::from_bits(x.bits() as u16).widen().into(),
+        DType::BF16 => bf16::from_bits(x.bits() as u16).widen().into(),
+        DType::Bool | DType::I32 | DType::U32 | DType::I64 | DType::F32 => x,
+    }
+}
+
+/// The `f32` that was accumulated, canonical, rounded to `dtype`.
+fn settle(sum: f32, dtype: DType) -> Scalar {
+    lanes::eval(LaneOp::Convert, &[sum.into()], dtype).expect("f32 converts to all")
 }
 
 struct Run<'a> {
@@ -212,12 +226,12 @@ impl Run<'_> {
             Monoid::Or => LaneOp::Or,
         };
         let dtype = self.dtype(src);
-        let body = |a: Scalar, b: Scalar| lanes::eval(op, &[a, b], dtype).expect("the body admits its operands");
+        let body = |a: Scalar, b: Scalar| lanes::eval(op, &[a, b], a.dtype()).expect("the body admits its operands");
         let along = self.program.reduce.expect("a program that reduces has a direction");
         self.define(dst, |run, (o, r, c)| {
             let elements: Vec<Scalar> = match along {
-                ReduceAlong::Cols => (0..count(&run.cols)).map(|c| run.get(src, (o, r, c))).collect(),
-                ReduceAlong::Rows => (0..count(&run.rows)).map(|r| run.get(src, (o, r, c))).collect(),
+                ReduceAlong::Cols => (0..count(&run.cols)).map(|c| widen(run.get(src, (o, r, c)))).collect(),
+                ReduceAlong::Rows => (0..count(&run.rows)).map(|r| widen(run.get(src, (o, r, c)))).collect(),
             };
             let lanes = match along {
                 ReduceAlong::Cols => 1024,
@@ -237,10 +251,10 @@ impl Run<'_> {
                 acc.truncate(half);
                 half /= 2;
             }
-            let init = run.get(init, (o, 0, 0));
+            let init = widen(run.get(init, (o, 0, 0)));
             let result = acc.first().map_or(init, |&tree| body(tree, init));
             match dtype {
-                DType::F32 => canonical(f32::from_bits(result.bits() as u32)).into(),
+                DType::F16 | DType::BF16 | DType::F32 => settle(f32::from_bits(result.bits() as u32), dtype),
                 DType::Bool | DType::I32 | DType::U32 | DType::I64 => result,
             }
         });
@@ -257,16 +271,16 @@ impl Run<'_> {
                     (run.read(lhs, &axes), run.read(rhs, &axes))
                 })
                 .collect();
-            if dtype != DType::F32 {
+            if !dtype.is_float() {
                 let eval = |op, a, b| lanes::eval(op, &[a, b], dtype).expect("integers multiply and add");
                 let zero = Scalar::from_bits(dtype, 0);
                 return pairs.iter().fold(zero, |sum, &(a, b)| eval(LaneOp::Add, sum, eval(LaneOp::Multiply, a, b)));
             }
-            let float = |scalar: Scalar| f32::from_bits(scalar.bits() as u32);
+            let float = |scalar: Scalar| f32::from_bits(widen(scalar).bits() as u32);
             let block =
                 |pairs: &[(Scalar, Scalar)]| pairs.iter().fold(0f32, |acc, &(a, b)| fma(float(a), float(b), acc));
             let sum = pairs.chunks(128).map(block).reduce(|sum, block| sum + block).unwrap_or(0.0);
-            canonical(sum).into()
+            settle(canonical(sum), dtype)
         });
     }
 }
