@@ -326,6 +326,7 @@ impl<'a> Demand<'a> {
                 OpClass::Contract => self.kind(operand) != Kind::Buffer,
                 OpClass::Source
                 | OpClass::Unary
+                | OpClass::Predicate
                 | OpClass::Binary
                 | OpClass::Compare
                 | OpClass::Select
@@ -395,6 +396,7 @@ impl Walker<'_> {
             OpClass::Contract | OpClass::Gather | OpClass::Movement => true,
             OpClass::Source
             | OpClass::Unary
+            | OpClass::Predicate
             | OpClass::Binary
             | OpClass::Compare
             | OpClass::Select

@@ -76,9 +76,16 @@ fn lane_cost(op: Opcode) -> u64 {
         | Opcode::Log
         | Opcode::Tanh
         | Opcode::Logistic
+        | Opcode::Erf
+        | Opcode::ExponentialMinusOne
+        | Opcode::LogPlusOne
+        | Opcode::Sine
+        | Opcode::Cosine
+        | Opcode::Cbrt
         | Opcode::Power
         | Opcode::Rsqrt
-        | Opcode::Remainder => TRANSCENDENTAL_BYTES,
+        | Opcode::Remainder
+        | Opcode::Atan2 => TRANSCENDENTAL_BYTES,
         Opcode::Constant
         | Opcode::Iota
         | Opcode::Abs
@@ -87,6 +94,7 @@ fn lane_cost(op: Opcode) -> u64 {
         | Opcode::Sqrt
         | Opcode::Floor
         | Opcode::Ceil
+        | Opcode::IsFinite
         | Opcode::Not
         | Opcode::Add
         | Opcode::Subtract

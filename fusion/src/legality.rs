@@ -264,6 +264,7 @@ impl<'a> Candidate<'a> {
             OpClass::Movement => is_overlay(symbolic),
             OpClass::Source
             | OpClass::Unary
+            | OpClass::Predicate
             | OpClass::Binary
             | OpClass::Compare
             | OpClass::Select

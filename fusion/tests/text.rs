@@ -381,11 +381,11 @@ fn errors_point_at_the_place() {
           |                                                             ^"#]],
     );
     check(
-        &body("%0 = stablehlo.cosine %a : tensor<2x3xf32>", "%0", "tensor<2x3xf32>"),
+        &body("%0 = stablehlo.tan %a : tensor<2x3xf32>", "%0", "tensor<2x3xf32>"),
         expect![[r#"
-        line 1, column 81: the op table has no stablehlo.cosine
-        1 | tensor<2x3xf32>, %s: tensor<f32>) -> tensor<2x3xf32> { %0 = stablehlo.cosine %a : tensor<2x3xf32> return %0 : tensor<2x3
-          |                                                             ^"#]],
+            line 1, column 81: the op table has no stablehlo.tan
+            1 | tensor<2x3xf32>, %s: tensor<f32>) -> tensor<2x3xf32> { %0 = stablehlo.tan %a : tensor<2x3xf32> return %0 : tensor<2x3xf3
+              |                                                             ^"#]],
     );
     check(
         &body("%a = stablehlo.tanh %a : tensor<2x3xf32>", "%a", "tensor<2x3xf32>"),

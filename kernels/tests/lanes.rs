@@ -6,7 +6,7 @@ use systole_kernels::program::{Comparison, LaneOp, Order};
 use systole_kernels::simd::Isa;
 use systole_kernels::{DType, Scalar, bf16, f16};
 
-const UNARY: [LaneOp; 13] = [
+const UNARY: [LaneOp; 20] = [
     LaneOp::Abs,
     LaneOp::Negate,
     LaneOp::Sign,
@@ -14,15 +14,22 @@ const UNARY: [LaneOp; 13] = [
     LaneOp::Log,
     LaneOp::Tanh,
     LaneOp::Logistic,
+    LaneOp::Erf,
+    LaneOp::ExponentialMinusOne,
+    LaneOp::LogPlusOne,
+    LaneOp::Sine,
+    LaneOp::Cosine,
+    LaneOp::Cbrt,
     LaneOp::Sqrt,
     LaneOp::Rsqrt,
     LaneOp::Floor,
     LaneOp::Ceil,
+    LaneOp::IsFinite,
     LaneOp::Not,
     LaneOp::Convert,
 ];
 
-const ARITHMETIC: [LaneOp; 11] = [
+const ARITHMETIC: [LaneOp; 12] = [
     LaneOp::Add,
     LaneOp::Subtract,
     LaneOp::Multiply,
@@ -31,6 +38,7 @@ const ARITHMETIC: [LaneOp; 11] = [
     LaneOp::Minimum,
     LaneOp::Power,
     LaneOp::Remainder,
+    LaneOp::Atan2,
     LaneOp::And,
     LaneOp::Or,
     LaneOp::Xor,
@@ -112,7 +120,7 @@ fn define_unary(op: LaneOp, x: Value, result: DType) -> Option<Value> {
     if op == LaneOp::Convert {
         return Some(convert(x, result));
     }
-    if let Some(wide) = widened(x).filter(|_| !matches!(op, LaneOp::Abs | LaneOp::Negate)) {
+    if let Some(wide) = widened(x).filter(|_| !matches!(op, LaneOp::Abs | LaneOp::Negate | LaneOp::IsFinite)) {
         let F32(y) = define_unary(op, F32(wide), DType::F32)? else { return None };
         return (scalar(x).dtype() == result).then(|| rounded(y, result));
     }
@@ -135,6 +143,15 @@ fn define_unary(op: LaneOp, x: Value, result: DType) -> Option<Value> {
         (LaneOp::Log, F32(x)) => F32(numerics::log(x)),
         (LaneOp::Tanh, F32(x)) => F32(numerics::tanh(x)),
         (LaneOp::Logistic, F32(x)) => F32(numerics::logistic(x)),
+        (LaneOp::Erf, F32(x)) => F32(numerics::erf(x)),
+        (LaneOp::ExponentialMinusOne, F32(x)) => F32(numerics::exponential_minus_one(x)),
+        (LaneOp::LogPlusOne, F32(x)) => F32(numerics::log_plus_one(x)),
+        (LaneOp::Sine, F32(x)) => F32(numerics::sine(x)),
+        (LaneOp::Cosine, F32(x)) => F32(numerics::cosine(x)),
+        (LaneOp::Cbrt, F32(x)) => F32(numerics::cbrt(x)),
+        (LaneOp::IsFinite, F16(x)) => Bool(x.is_finite()),
+        (LaneOp::IsFinite, BF16(x)) => Bool(x.is_finite()),
+        (LaneOp::IsFinite, F32(x)) => Bool(x.is_finite()),
         (LaneOp::Sqrt, F32(x)) => F32(numerics::sqrt(x)),
         (LaneOp::Rsqrt, F32(x)) => F32(numerics::rsqrt(x)),
         (LaneOp::Floor, F32(x)) => F32(canonical(x.floor())),
@@ -256,6 +273,7 @@ fn floats(op: LaneOp, a: f32, b: f32) -> Option<f32> {
         LaneOp::Maximum => ordered(true),
         LaneOp::Minimum => ordered(false),
         LaneOp::Power => numerics::power(a, b),
+        LaneOp::Atan2 => numerics::atan2(a, b),
         LaneOp::Remainder => numerics::remainder(a, b),
         _ => return None,
     }))
@@ -590,7 +608,7 @@ fn binary_operations_follow_their_definitions() {
     for op in binary() {
         for (dtypes, result) in signatures(op, 2) {
             // Power is slow and its own tests go deeper.
-            let random = if op == LaneOp::Power { 5 } else { 29 };
+            let random = if matches!(op, LaneOp::Power | LaneOp::Atan2) { 5 } else { 29 };
             let lists: Vec<Vec<Scalar>> = dtypes.iter().map(|&dtype| elements(dtype, random)).collect();
             let columns = product(&lists);
             let operands: Vec<Operand> = columns.iter().cloned().map(Operand::Each).collect();

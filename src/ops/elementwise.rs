@@ -11,6 +11,9 @@ use crate::error::Result;
 use crate::tensor::Tensor;
 
 macro_rules! method {
+    (Predicate $doc:literal $opcode:ident $method:ident) => {
+        method!(Unary $doc $opcode $method);
+    };
     (Unary $doc:literal $opcode:ident $method:ident) => {
         impl Tensor {
             #[doc = $doc]

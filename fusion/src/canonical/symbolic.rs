@@ -274,10 +274,17 @@ fn read_attrs(
         | Opcode::Log
         | Opcode::Tanh
         | Opcode::Logistic
+        | Opcode::Erf
+        | Opcode::ExponentialMinusOne
+        | Opcode::LogPlusOne
+        | Opcode::Sine
+        | Opcode::Cosine
+        | Opcode::Cbrt
         | Opcode::Sqrt
         | Opcode::Rsqrt
         | Opcode::Floor
         | Opcode::Ceil
+        | Opcode::IsFinite
         | Opcode::Not
         | Opcode::Add
         | Opcode::Subtract
@@ -287,6 +294,7 @@ fn read_attrs(
         | Opcode::Minimum
         | Opcode::Power
         | Opcode::Remainder
+        | Opcode::Atan2
         | Opcode::And
         | Opcode::Or
         | Opcode::Xor => SymbolicAttrs::None,

@@ -1,4 +1,4 @@
-//! Ops that work element by element: unary, binary, `compare`, `select`, `clamp`, `convert`.
+//! Ops that work element by element: unary, predicates, binary, `compare`, `select`, `clamp`, `convert`.
 //!
 //! No implicit broadcast: operands have one shape. The only scalars admitted beside a shape are `select`'s predicate
 //! (C1) and `clamp`'s bounds (C1, C2).
@@ -13,6 +13,11 @@ pub(super) fn unary(op: Opcode, operands: &[&TensorType]) -> Result<TensorType, 
     let [operand] = take(operands)?;
     admit(op, operand.dtype)?;
     Ok(operand.clone())
+}
+
+pub(super) fn predicate(op: Opcode, operands: &[&TensorType]) -> Result<TensorType, Reason> {
+    let operand = unary(op, operands)?;
+    Ok(TensorType { dtype: DType::Bool, shape: operand.shape })
 }
 
 pub(super) fn binary(op: Opcode, operands: &[&TensorType]) -> Result<TensorType, Reason> {

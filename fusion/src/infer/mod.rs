@@ -114,6 +114,7 @@ fn result(op: Opcode, operands: &[&TensorType], attrs: &Attrs, regions: &[Region
     let ty = match attrs {
         Attrs::None => match op.class() {
             OpClass::Unary => elementwise::unary(op, operands),
+            OpClass::Predicate => elementwise::predicate(op, operands),
             OpClass::Binary => elementwise::binary(op, operands),
             OpClass::Select if op == Opcode::Select => elementwise::select(op, operands),
             OpClass::Select => elementwise::clamp(op, operands),
@@ -146,7 +147,7 @@ fn result(op: Opcode, operands: &[&TensorType], attrs: &Attrs, regions: &[Region
 fn fits(op: Opcode, attrs: &Attrs) -> bool {
     match attrs {
         Attrs::None => match op.class() {
-            OpClass::Unary | OpClass::Binary | OpClass::Select => true,
+            OpClass::Unary | OpClass::Predicate | OpClass::Binary | OpClass::Select => true,
             OpClass::Source
             | OpClass::Compare
             | OpClass::Convert

@@ -32,6 +32,18 @@ macro_rules! op_table {
             Tanh "stablehlo.tanh" tanh: Unary, dtypes Float, lane Tanh, nan Canonical, CorrectlyRounded;
             /// The logistic function, 1 / (1 + e^−x).
             Logistic "stablehlo.logistic" logistic: Unary, dtypes Float, lane Logistic, nan Canonical, CorrectlyRounded;
+            /// The error function, 2/√π · ∫₀ˣ e^−t² dt.
+            Erf "chlo.erf" erf: Unary, dtypes Float, lane Erf, nan Canonical, CorrectlyRounded;
+            /// e to the power of the operand, minus 1; exact also near 0.
+            ExponentialMinusOne "stablehlo.exponential_minus_one" expm1: Unary, dtypes Float, lane ExponentialMinusOne, nan Canonical, CorrectlyRounded;
+            /// Natural logarithm of 1 plus the operand; exact also near 0.
+            LogPlusOne "stablehlo.log_plus_one" log1p: Unary, dtypes Float, lane LogPlusOne, nan Canonical, CorrectlyRounded;
+            /// Sine of an angle in radians.
+            Sine "stablehlo.sine" sin: Unary, dtypes Float, lane Sine, nan Canonical, CorrectlyRounded;
+            /// Cosine of an angle in radians.
+            Cosine "stablehlo.cosine" cos: Unary, dtypes Float, lane Cosine, nan Canonical, CorrectlyRounded;
+            /// Cube root, with the operand's sign.
+            Cbrt "stablehlo.cbrt" cbrt: Unary, dtypes Float, lane Cbrt, nan Canonical, CorrectlyRounded;
             /// Square root.
             Sqrt "stablehlo.sqrt" sqrt: Unary, dtypes Float, lane Sqrt, nan Canonical, CorrectlyRounded;
             /// Reciprocal square root.
@@ -40,6 +52,8 @@ macro_rules! op_table {
             Floor "stablehlo.floor" floor: Unary, dtypes Float, lane Floor, nan Canonical, Exact;
             /// The smallest integer not below the operand.
             Ceil "stablehlo.ceil" ceil: Unary, dtypes Float, lane Ceil, nan Canonical, Exact;
+            /// Whether the operand is neither infinite nor NaN; the result is bool.
+            IsFinite "stablehlo.is_finite" is_finite: Predicate, dtypes Float, lane IsFinite, nan Preserved, Exact;
             /// Bitwise complement; logical complement of bools.
             Not "stablehlo.not" not: Unary, dtypes Bits, lane Not, nan Preserved, Exact;
 
@@ -59,6 +73,8 @@ macro_rules! op_table {
             Power "stablehlo.power" pow: Binary, dtypes Number, lane Power, nan Canonical, CorrectlyRounded;
             /// Remainder of the truncated quotient, with the dividend's sign; x rem 0 is x for integers, NaN for floats.
             Remainder "stablehlo.remainder" rem: Binary, dtypes Number, lane Remainder, nan Canonical, Exact;
+            /// The angle of the point (second, first) in −π … π.
+            Atan2 "stablehlo.atan2" atan2: Binary, dtypes Float, lane Atan2, nan Canonical, CorrectlyRounded;
             /// Bitwise and; logical and of bools.
             And "stablehlo.and" and: Binary, dtypes Bits, lane And, nan Preserved, Exact;
             /// Bitwise or; logical or of bools.
@@ -105,6 +121,8 @@ pub enum OpClass {
     Source,
     /// One operand, element by element.
     Unary,
+    /// One operand, element by element, to bool.
+    Predicate,
     /// Two operands of one type, element by element.
     Binary,
     /// Two operands of one type to bool.

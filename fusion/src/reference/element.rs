@@ -20,6 +20,14 @@ pub(super) fn unary(op: LaneOp, x: Scalar) -> Scalar {
     }
 }
 
+/// The result is bool.
+pub(super) fn predicate(op: LaneOp, x: Scalar) -> Scalar {
+    match (op, x.dtype()) {
+        (LaneOp::IsFinite, DType::F16 | DType::BF16 | DType::F32) => float(x).is_finite().into(),
+        (op, dtype) => unreachable!("{op:?} does not test a {dtype}"),
+    }
+}
+
 pub(super) fn binary(op: LaneOp, a: Scalar, b: Scalar) -> Scalar {
     match a.dtype() {
         // N23
@@ -49,10 +57,17 @@ pub(super) fn ternary(op: LaneOp, a: Scalar, b: Scalar, c: Scalar) -> Scalar {
         | LaneOp::Log
         | LaneOp::Tanh
         | LaneOp::Logistic
+        | LaneOp::Erf
+        | LaneOp::ExponentialMinusOne
+        | LaneOp::LogPlusOne
+        | LaneOp::Sine
+        | LaneOp::Cosine
+        | LaneOp::Cbrt
         | LaneOp::Sqrt
         | LaneOp::Rsqrt
         | LaneOp::Floor
         | LaneOp::Ceil
+        | LaneOp::IsFinite
         | LaneOp::Not
         | LaneOp::Add
         | LaneOp::Subtract
@@ -62,6 +77,7 @@ pub(super) fn ternary(op: LaneOp, a: Scalar, b: Scalar, c: Scalar) -> Scalar {
         | LaneOp::Minimum
         | LaneOp::Power
         | LaneOp::Remainder
+        | LaneOp::Atan2
         | LaneOp::And
         | LaneOp::Or
         | LaneOp::Xor
@@ -85,6 +101,12 @@ fn unary_float(op: LaneOp, x: f32) -> f32 {
         LaneOp::Log => canonical(numerics::log(x)),
         LaneOp::Tanh => canonical(numerics::tanh(x)),
         LaneOp::Logistic => canonical(numerics::logistic(x)),
+        LaneOp::Erf => canonical(numerics::erf(x)),
+        LaneOp::ExponentialMinusOne => canonical(numerics::exponential_minus_one(x)),
+        LaneOp::LogPlusOne => canonical(numerics::log_plus_one(x)),
+        LaneOp::Sine => canonical(numerics::sine(x)),
+        LaneOp::Cosine => canonical(numerics::cosine(x)),
+        LaneOp::Cbrt => canonical(numerics::cbrt(x)),
         LaneOp::Sqrt => canonical(x.sqrt()),
         LaneOp::Rsqrt => canonical(numerics::rsqrt(x)),
         LaneOp::Floor => canonical(x.floor()),
@@ -98,13 +120,15 @@ fn unary_float(op: LaneOp, x: f32) -> f32 {
         | LaneOp::Minimum
         | LaneOp::Power
         | LaneOp::Remainder
+        | LaneOp::Atan2
         | LaneOp::And
         | LaneOp::Or
         | LaneOp::Xor
         | LaneOp::Compare(..)
         | LaneOp::Select
         | LaneOp::Clamp
-        | LaneOp::Convert => unreachable!("{op:?} does not take one float"),
+        | LaneOp::Convert
+        | LaneOp::IsFinite => unreachable!("{op:?} does not take one float"),
     }
 }
 
@@ -118,10 +142,17 @@ fn unary_integer(op: LaneOp, x: i128) -> i128 {
         | LaneOp::Log
         | LaneOp::Tanh
         | LaneOp::Logistic
+        | LaneOp::Erf
+        | LaneOp::ExponentialMinusOne
+        | LaneOp::LogPlusOne
+        | LaneOp::Sine
+        | LaneOp::Cosine
+        | LaneOp::Cbrt
         | LaneOp::Sqrt
         | LaneOp::Rsqrt
         | LaneOp::Floor
         | LaneOp::Ceil
+        | LaneOp::IsFinite
         | LaneOp::Add
         | LaneOp::Subtract
         | LaneOp::Multiply
@@ -130,6 +161,7 @@ fn unary_integer(op: LaneOp, x: i128) -> i128 {
         | LaneOp::Minimum
         | LaneOp::Power
         | LaneOp::Remainder
+        | LaneOp::Atan2
         | LaneOp::And
         | LaneOp::Or
         | LaneOp::Xor
@@ -160,6 +192,7 @@ fn binary_float(op: LaneOp, a: f32, b: f32) -> f32 {
             () => b,
         },
         LaneOp::Power => canonical(numerics::power(a, b)),
+        LaneOp::Atan2 => canonical(numerics::atan2(a, b)),
         // Exact, with the dividend's sign; NaN for a divisor of zero or an infinite dividend.
         LaneOp::Remainder => canonical(a % b),
         LaneOp::Abs
@@ -169,10 +202,17 @@ fn binary_float(op: LaneOp, a: f32, b: f32) -> f32 {
         | LaneOp::Log
         | LaneOp::Tanh
         | LaneOp::Logistic
+        | LaneOp::Erf
+        | LaneOp::ExponentialMinusOne
+        | LaneOp::LogPlusOne
+        | LaneOp::Sine
+        | LaneOp::Cosine
+        | LaneOp::Cbrt
         | LaneOp::Sqrt
         | LaneOp::Rsqrt
         | LaneOp::Floor
         | LaneOp::Ceil
+        | LaneOp::IsFinite
         | LaneOp::Not
         | LaneOp::And
         | LaneOp::Or
@@ -217,15 +257,23 @@ fn binary_integer(op: LaneOp, a: i128, b: i128) -> i128 {
         | LaneOp::Log
         | LaneOp::Tanh
         | LaneOp::Logistic
+        | LaneOp::Erf
+        | LaneOp::ExponentialMinusOne
+        | LaneOp::LogPlusOne
+        | LaneOp::Sine
+        | LaneOp::Cosine
+        | LaneOp::Cbrt
         | LaneOp::Sqrt
         | LaneOp::Rsqrt
         | LaneOp::Floor
         | LaneOp::Ceil
+        | LaneOp::IsFinite
         | LaneOp::Not
         | LaneOp::Compare(..)
         | LaneOp::Select
         | LaneOp::Clamp
-        | LaneOp::Convert => unreachable!("{op:?} does not take two integers"),
+        | LaneOp::Convert
+        | LaneOp::Atan2 => unreachable!("{op:?} does not take two integers"),
     }
 }
 
@@ -242,15 +290,23 @@ fn binary_bool(op: LaneOp, a: bool, b: bool) -> bool {
         | LaneOp::Log
         | LaneOp::Tanh
         | LaneOp::Logistic
+        | LaneOp::Erf
+        | LaneOp::ExponentialMinusOne
+        | LaneOp::LogPlusOne
+        | LaneOp::Sine
+        | LaneOp::Cosine
+        | LaneOp::Cbrt
         | LaneOp::Sqrt
         | LaneOp::Rsqrt
         | LaneOp::Floor
         | LaneOp::Ceil
+        | LaneOp::IsFinite
         | LaneOp::Not
         | LaneOp::Subtract
         | LaneOp::Divide
         | LaneOp::Power
         | LaneOp::Remainder
+        | LaneOp::Atan2
         | LaneOp::Compare(..)
         | LaneOp::Select
         | LaneOp::Clamp

@@ -138,11 +138,13 @@ fn elementwise(node: &Node, operands: &[&HostTensor], ty: &TensorType) -> HostTe
             .collect();
         match (node.op.class(), &arguments[..]) {
             (OpClass::Unary, &[x]) => element::unary(lane, x),
+            (OpClass::Predicate, &[x]) => element::predicate(lane, x),
             (OpClass::Binary, &[a, b]) => element::binary(lane, a, b),
             (OpClass::Select, &[a, b, c]) => element::ternary(lane, a, b, c),
             (
                 OpClass::Source
                 | OpClass::Unary
+                | OpClass::Predicate
                 | OpClass::Binary
                 | OpClass::Compare
                 | OpClass::Select

@@ -19,7 +19,7 @@ pub(super) fn attrs(
     result: &TensorType,
 ) -> Result<Attrs> {
     match op.class() {
-        OpClass::Unary | OpClass::Binary | OpClass::Select => Ok(Attrs::None),
+        OpClass::Unary | OpClass::Predicate | OpClass::Binary | OpClass::Select => Ok(Attrs::None),
         OpClass::Convert => Ok(Attrs::Convert(result.dtype)),
         OpClass::Source if op == Opcode::Constant => match dictionary.get("value") {
             Some(Attribute::Elements(literal)) => Ok(Attrs::Constant(literal.clone())),

@@ -291,7 +291,14 @@ impl<'a> Parser<'a> {
             return self.functional_type();
         }
         let ty = self.tensor_type()?;
-        Ok(Signature { operands: vec![ty.clone(); operands], results: vec![ty] })
+        // CHLO's ops repeat the type as their result's.
+        let result = if self.peek().lexeme == Lexeme::Arrow {
+            self.expect_lexeme(Lexeme::Arrow, "`->`")?;
+            self.tensor_type()?
+        } else {
+            ty.clone()
+        };
+        Ok(Signature { operands: vec![ty; operands], results: vec![result] })
     }
 
     // Values.

@@ -13,7 +13,7 @@ impl<'a> Parser<'a> {
         match op.class() {
             OpClass::Source if op == Opcode::Constant => self.constant(),
             OpClass::Source => self.iota(),
-            OpClass::Unary | OpClass::Binary | OpClass::Convert => self.elementwise(scope),
+            OpClass::Unary | OpClass::Predicate | OpClass::Binary | OpClass::Convert => self.elementwise(scope),
             OpClass::Select if op == Opcode::Select => self.select(scope),
             OpClass::Select => self.elementwise(scope),
             OpClass::Compare => self.compare(scope),

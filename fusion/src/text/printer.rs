@@ -7,7 +7,7 @@ use systole_kernels::program::{Comparison, Order};
 use systole_kernels::{DType, TensorType};
 
 use super::{lexer, literal};
-use crate::ir::{Attrs, GatherDims, Literal, Node, Origin, Region, Trace, ValueId, region};
+use crate::ir::{Attrs, GatherDims, Literal, Node, Opcode, Origin, Region, Trace, ValueId, region};
 
 /// What to print beside the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -145,8 +145,11 @@ impl Printer {
         let op = node.op.name();
         match &node.attrs {
             Attrs::None => {
-                let select = node.op == crate::ir::Opcode::Select;
-                let signature = if select { select_type(scope, node) } else { same_type(scope, node) };
+                let signature = match node.op {
+                    Opcode::Select => select_type(scope, node),
+                    _ if op.starts_with("chlo.") => one_type(scope, node),
+                    _ => same_type(scope, node),
+                };
                 let _ = write!(self.out, "{op} {} : {signature}", scope.names(operands));
             }
             Attrs::Convert(_) | Attrs::Reshape(_) => {
@@ -308,6 +311,14 @@ fn same_type(scope: &Scope<'_>, node: &Node) -> String {
         result
     } else {
         functional_type(scope, node)
+    }
+}
+
+/// `type -> type`, as CHLO's ops spell what StableHLO's leave to one type.
+fn one_type(scope: &Scope<'_>, node: &Node) -> String {
+    match node.operands[..] {
+        [operand] => format!("{} -> {}", scope.ty(operand), scope.ty(node.first_result)),
+        _ => functional_type(scope, node),
     }
 }
 

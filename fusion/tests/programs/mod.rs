@@ -408,10 +408,17 @@ fn lane_op(lane: LaneOp, dtype: DType, args: &[&HostTensor]) -> HostTensor {
         | LaneOp::Log
         | LaneOp::Tanh
         | LaneOp::Logistic
+        | LaneOp::Erf
+        | LaneOp::ExponentialMinusOne
+        | LaneOp::LogPlusOne
+        | LaneOp::Sine
+        | LaneOp::Cosine
+        | LaneOp::Cbrt
         | LaneOp::Sqrt
         | LaneOp::Rsqrt
         | LaneOp::Floor
         | LaneOp::Ceil
+        | LaneOp::IsFinite
         | LaneOp::Not
         | LaneOp::Add
         | LaneOp::Subtract
@@ -421,6 +428,7 @@ fn lane_op(lane: LaneOp, dtype: DType, args: &[&HostTensor]) -> HostTensor {
         | LaneOp::Minimum
         | LaneOp::Power
         | LaneOp::Remainder
+        | LaneOp::Atan2
         | LaneOp::And
         | LaneOp::Or
         | LaneOp::Xor

@@ -38,7 +38,7 @@ fn of_dtype(op: Opcode, dtype: DType) -> Vec<Trace> {
     match op.class() {
         OpClass::Source if op == Opcode::Constant => constants(dtype),
         OpClass::Source => one(&[], Attrs::Iota { ty: matrix, dimension: 1 }),
-        OpClass::Unary => one(&[matrix], Attrs::None),
+        OpClass::Unary | OpClass::Predicate => one(&[matrix], Attrs::None),
         OpClass::Binary => one(&[matrix.clone(), matrix], Attrs::None),
         OpClass::Compare => {
             let orders: &[Order] = if dtype.is_float() { &[Order::Partial, Order::Total] } else { &[Order::Partial] };

@@ -238,7 +238,7 @@ fn masked(b: &mut Builder) -> Option<Handle> {
 
 /// A chain of elementwise ops with converts and broadcasts on the way.
 fn chain(b: &mut Builder) -> Option<Handle> {
-    const UNARY: [Opcode; 12] = [
+    const UNARY: [Opcode; 18] = [
         Opcode::Abs,
         Opcode::Negate,
         Opcode::Sign,
@@ -246,13 +246,19 @@ fn chain(b: &mut Builder) -> Option<Handle> {
         Opcode::Log,
         Opcode::Tanh,
         Opcode::Logistic,
+        Opcode::Erf,
+        Opcode::ExponentialMinusOne,
+        Opcode::LogPlusOne,
+        Opcode::Sine,
+        Opcode::Cosine,
+        Opcode::Cbrt,
         Opcode::Sqrt,
         Opcode::Rsqrt,
         Opcode::Floor,
         Opcode::Ceil,
         Opcode::Not,
     ];
-    const BINARY: [Opcode; 11] = [
+    const BINARY: [Opcode; 12] = [
         Opcode::Add,
         Opcode::Subtract,
         Opcode::Multiply,
@@ -261,6 +267,7 @@ fn chain(b: &mut Builder) -> Option<Handle> {
         Opcode::Minimum,
         Opcode::Power,
         Opcode::Remainder,
+        Opcode::Atan2,
         Opcode::And,
         Opcode::Or,
         Opcode::Xor,

@@ -21,7 +21,7 @@ pub(super) fn say(b: &mut Builder) -> Option<Handle> {
     let op = *b.random.pick(Opcode::ALL);
     match op.class() {
         OpClass::Source => source(b, op),
-        OpClass::Unary => {
+        OpClass::Unary | OpClass::Predicate => {
             let operand = b.admitted(op)?;
             b.plain(op, &[operand])
         }

@@ -1,4 +1,4 @@
-//! Comparison.
+//! Comparison, and the test for finite numbers.
 //!
 //! The orders differ on floats only. Under IEEE 754 totalOrder floats compare as integers do once the magnitude bits of
 //! negative ones are flipped: −NaN < −∞ < … < −0 < +0 < … < +∞ < +NaN. False is below true.
@@ -7,7 +7,7 @@ use crate::dtype::DType;
 use crate::numerics::Half;
 use crate::program::{Comparison, Order};
 
-use super::sweep::{Binary, Lane};
+use super::sweep::{Binary, Cell, Lane, Unary};
 use super::table::cell;
 
 /// Defines `compare` over every dtype, order and comparison.
@@ -63,6 +63,27 @@ comparisons! {
     Gt >;
     Le <=;
     Lt <;
+}
+
+/// Whether the element is neither infinite nor NaN: its exponent is not all ones.
+pub(super) fn is_finite(operands: &[DType], result: DType) -> Option<Lane> {
+    /// Of floats that are the bits `Bits`, with all ones in the exponent `EXPONENT`.
+    struct Finite<Bits, const EXPONENT: u32>(std::marker::PhantomData<Bits>);
+    impl<Bits: Cell + Into<u32>, const EXPONENT: u32> Unary for Finite<Bits, EXPONENT> {
+        type A = Bits;
+        type R = u8;
+        #[inline(always)]
+        fn apply(x: Bits) -> u8 {
+            u8::from(x.into() & EXPONENT != EXPONENT)
+        }
+    }
+    let (&[operand], DType::Bool) = (operands, result) else { return None };
+    match operand {
+        DType::F16 => Some(Lane::unary::<Finite<u16, 0x7c00>>()),
+        DType::BF16 => Some(Lane::unary::<Finite<u16, 0x7f80>>()),
+        DType::F32 => Some(Lane::unary::<Finite<u32, 0x7f80_0000>>()),
+        DType::Bool | DType::I32 | DType::U32 | DType::I64 => None,
+    }
 }
 
 /// An integer that orders as totalOrder orders `x`.

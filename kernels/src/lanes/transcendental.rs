@@ -19,6 +19,20 @@ lanes! {
     fn tanh(x) { CostlyFloat => numerics::tanh(x); } without Bool, I32, U32, I64
     /// 1 / (1 + e⁻ˣ).
     fn logistic(x) { CostlyFloat => numerics::logistic(x); } without Bool, I32, U32, I64
+    /// The error function.
+    fn erf(x) { CostlyFloat => numerics::erf(x); } without Bool, I32, U32, I64
+    /// eˣ − 1.
+    fn exponential_minus_one(x) { CostlyFloat => numerics::exponential_minus_one(x); } without Bool, I32, U32, I64
+    /// log(1 + x).
+    fn log_plus_one(x) { CostlyFloat => numerics::log_plus_one(x); } without Bool, I32, U32, I64
+    /// Sine.
+    fn sine(x) { CostlyFloat => numerics::sine(x); } without Bool, I32, U32, I64
+    /// Cosine.
+    fn cosine(x) { CostlyFloat => numerics::cosine(x); } without Bool, I32, U32, I64
+    /// Cube root.
+    fn cbrt(x) { CostlyFloat => numerics::cbrt(x); } without Bool, I32, U32, I64
+    /// The angle of the point (b, a).
+    fn atan2(a, b) { CostlyFloat => numerics::atan2(a, b); } without Bool, I32, U32, I64
     /// Square root.
     fn sqrt(x) { Float => numerics::sqrt(x); } without Bool, I32, U32, I64
     /// Reciprocal square root.

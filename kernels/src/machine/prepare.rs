@@ -302,14 +302,24 @@ fn early(program: &Program) -> Vec<bool> {
 fn work(instr: &Instr) -> usize {
     match instr {
         Instr::Lane { op, .. } => match op {
-            LaneOp::Exponential | LaneOp::Log | LaneOp::Tanh | LaneOp::Logistic | LaneOp::Rsqrt => 8,
-            LaneOp::Power | LaneOp::Remainder => 30,
+            LaneOp::Exponential
+            | LaneOp::ExponentialMinusOne
+            | LaneOp::Log
+            | LaneOp::LogPlusOne
+            | LaneOp::Tanh
+            | LaneOp::Logistic
+            | LaneOp::Cbrt
+            | LaneOp::Rsqrt => 8,
+            LaneOp::Erf => 12,
+            LaneOp::Power | LaneOp::Remainder | LaneOp::Sine | LaneOp::Cosine => 30,
+            LaneOp::Atan2 => 100,
             LaneOp::Divide | LaneOp::Sqrt => 2,
             LaneOp::Abs
             | LaneOp::Negate
             | LaneOp::Sign
             | LaneOp::Floor
             | LaneOp::Ceil
+            | LaneOp::IsFinite
             | LaneOp::Not
             | LaneOp::Add
             | LaneOp::Subtract

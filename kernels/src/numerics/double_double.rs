@@ -28,6 +28,10 @@ impl DoubleDouble {
         Self { high, low }
     }
 
+    pub(super) fn neg(self) -> Self {
+        Self { high: -self.high, low: -self.low }
+    }
+
     pub(super) fn mul(self, other: Self) -> Self {
         let (high, rest) = two_product(self.high, other.high);
         let (high, low) = fast_two_sum(high, rest + (self.high * other.low + self.low * other.high));
@@ -45,7 +49,7 @@ impl DoubleDouble {
 }
 
 /// The exact product as the rounded product and what the rounding lost (Dekker).
-fn two_product(a: f64, b: f64) -> (f64, f64) {
+pub(super) fn two_product(a: f64, b: f64) -> (f64, f64) {
     let product = a * b;
     let (a_high, a_low) = halves(a);
     let (b_high, b_low) = halves(b);

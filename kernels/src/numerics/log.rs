@@ -45,11 +45,27 @@ pub fn log(x: f32) -> f32 {
 #[inline(always)]
 pub(super) fn parts(x: f64) -> (f64, f64) {
     let (exponent, f) = reduce(x);
+    let bend = bend(f);
+    (exponent * LN_2_HIGH + f, exponent * LN_2_LOW - bend)
+}
+
+/// As [`parts`], of 1 + x, given that sum rounded and what the rounding lost. Where the sum needs no reduction, x is
+/// what the logarithm bends from, exactly.
+#[inline(always)]
+pub(super) fn parts_of_sum(x: f64, sum: f64, lost: f64) -> (f64, f64) {
+    let (exponent, f) = reduce(sum);
+    let f = if exponent == 0.0 { x } else { f };
+    let correction = if exponent == 0.0 { 0.0 } else { lost / sum };
+    (exponent * LN_2_HIGH + f, exponent * LN_2_LOW + (correction - bend(f)))
+}
+
+/// f − log(1 + f), for √½ ≤ 1 + f < √2.
+#[inline(always)]
+fn bend(f: f64) -> f64 {
     let s = f / (2.0 + f);
     let z = s * s;
     let half_square = 0.5 * f * f;
-    let bend = half_square - s * (half_square + z * quotient(z));
-    (exponent * LN_2_HIGH + f, exponent * LN_2_LOW - bend)
+    half_square - s * (half_square + z * quotient(z))
 }
 
 /// The integer e and f = m − 1 with x = 2^e·m and √½ ≤ m < √2.

@@ -39,16 +39,25 @@
 //! That is within a small factor of the best polynomial, and anyone can compute it again from the line that names the
 //! function, the interval and `n`.
 
+mod atan2;
+mod cbrt;
 mod double_double;
+mod erf;
 mod exp;
+mod expm1;
 mod fma;
 mod log;
 mod narrow;
 mod power;
 mod root;
 mod tanh;
+mod trigonometric;
 
+pub use atan2::atan2;
+pub use cbrt::cbrt;
+pub use erf::erf;
 pub use exp::exponential;
+pub use expm1::{exponential_minus_one, log_plus_one};
 pub use fma::fma;
 pub use log::log;
 pub use narrow::{Half, integer_to_odd, to_odd};
@@ -56,6 +65,7 @@ pub(crate) use narrow::{Narrow, Widen};
 pub use power::{power, remainder};
 pub use root::{rsqrt, sqrt};
 pub use tanh::{logistic, tanh};
+pub use trigonometric::{cosine, sine};
 
 /// The canonical quiet NaN, `0x7fc00000`: the only NaN that arithmetic makes.
 pub const NAN: f32 = f32::from_bits(0x7fc0_0000);

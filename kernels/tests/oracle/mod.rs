@@ -18,6 +18,12 @@ pub(crate) trait Visit {
 /// Show every unary function to the visitor.
 pub(crate) fn each_unary(visitor: &mut impl Visit) {
     visitor.unary("exponential", numerics::exponential, core_math::expf);
+    visitor.unary("expm1", numerics::exponential_minus_one, core_math::expm1f);
+    visitor.unary("log1p", numerics::log_plus_one, core_math::log1pf);
+    visitor.unary("cbrt", numerics::cbrt, core_math::cbrtf);
+    visitor.unary("sine", numerics::sine, core_math::sinf);
+    visitor.unary("cosine", numerics::cosine, core_math::cosf);
+    visitor.unary("erf", numerics::erf, core_math::erff);
     visitor.unary("log", numerics::log, core_math::logf);
     visitor.unary("tanh", numerics::tanh, core_math::tanhf);
     visitor.unary("logistic", numerics::logistic, logistic);
@@ -34,8 +40,8 @@ pub(crate) fn expected_bits(x: f32) -> u32 {
 pub(crate) type Trial = fn(&mut Random) -> Option<String>;
 
 /// The functions of several arguments.
-pub(crate) const TRIALS: [(&str, Trial); 3] =
-    [("power", power_trial), ("remainder", remainder_trial), ("fma", fma_trial)];
+pub(crate) const TRIALS: [(&str, Trial); 4] =
+    [("power", power_trial), ("atan2", atan2_trial), ("remainder", remainder_trial), ("fma", fma_trial)];
 
 /// CORE-MATH makes 1 of a quiet NaN to the power 0 and NaN of a signalling one; for us every NaN is the quiet one.
 fn power_trial(random: &mut Random) -> Option<String> {
@@ -43,6 +49,14 @@ fn power_trial(random: &mut Random) -> Option<String> {
     let wanted = expected_bits(core_math::powf(numerics::canonical(x), numerics::canonical(y)));
     let got = numerics::power(x, y).to_bits();
     (got != wanted).then(|| format!("power({x:e}, {y:e}) gives {got:#010x}, not {wanted:#010x}"))
+}
+
+/// Operands as for a remainder: structured ones among them, and quotients of every size.
+fn atan2_trial(random: &mut Random) -> Option<String> {
+    let (y, x) = random.remainder();
+    let wanted = expected_bits(core_math::atan2f(y, x));
+    let got = numerics::atan2(y, x).to_bits();
+    (got != wanted).then(|| format!("atan2({y:e}, {x:e}) gives {got:#010x}, not {wanted:#010x}"))
 }
 
 /// The oracle is the remainder of two `f64`: exact as well, and an `f32` again.
