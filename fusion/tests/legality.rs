@@ -108,7 +108,7 @@ fn equal_extents_do_not_confuse_axes() {
     let largest = b.maximum_of(x, &[1]);
     let spread = b.broadcast(largest, &[8, 8], &[0]);
     let y = b.op(Opcode::Subtract, &[x, spread]);
-    check(all(b, &[y]), expect!["outer [], rows [p0], columns [p0], reduce along columns"]);
+    check(all(b, &[y]), expect!["outer [], rows [p0], columns [p1], reduce along columns"]);
 
     // A vector that is a row here, computed before anything says so.
     let mut b = Builder::new();
@@ -117,7 +117,7 @@ fn equal_extents_do_not_confuse_axes() {
     let column = b.broadcast(row, &[8, 8], &[0]);
     let y = b.op(Opcode::Add, &[x, column]);
     let z = b.sum(y, &[1]);
-    check(all(b, &[y, z]), expect!["outer [], rows [p0], columns [p0], reduce along columns"]);
+    check(all(b, &[y, z]), expect!["outer [], rows [p0], columns [p1], reduce along columns"]);
 }
 
 #[test]

@@ -2,15 +2,16 @@
 //!
 //! [`canonicalize`] splits a trace in two. The [`PlanKey`] holds everything that planning may look at: ops, dtypes,
 //! ranks, structural attributes, which values are outputs, which inputs may be reused, and the *relation pattern* of
-//! extents (0, 1, and which of the others are equal). The [`Keyed::params`] and [`Keyed::scalars`] hold the rest: the
+//! extents (0, 1, and which of the others the ops force to be equal). The [`Keyed::params`] and [`Keyed::scalars`] hold the rest: the
 //! extents themselves, slice starts, strides, pad amounts, the values of constants. A new shape with an old pattern,
 //! a new learning rate, a new position in a sequence: the same key, other arguments.
 //!
 //! That planning sees nothing else is no matter of care: [`crate::plan::Plan::build`] takes the key, and a
 //! [`SymbolicTrace`] decoded from it is the only trace it ever has.
 //!
-//! **Arguments.** Extents are numbered by first appearance, equal extents being one parameter: that is the relation
-//! pattern. Slice starts, strides other than 1, pad amounts and concatenation offsets are numbered in the same
+//! **Arguments.** Extents are numbered by first appearance, those that must be equal being one parameter: that is the
+//! relation pattern ([`extents`]). Two that happen to be equal are two, or each length that meets a width by chance
+//! would be a plan of its own. Slice starts, strides other than 1, pad amounts and concatenation offsets are numbered in the same
 //! sequence but never merged by value, since two positions that happen to be equal say nothing about structure. For
 //! the same reason constants are never merged: each takes the next scalar. A slice's `limit` and a pad's `high` occur
 //! nowhere: the result extent says what is needed of them.
@@ -23,6 +24,7 @@
 //! constants have no canonical form here: the runtime passes them as inputs.
 
 mod difference;
+mod extents;
 mod symbolic;
 mod words;
 
@@ -30,13 +32,14 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use systole_kernels::TensorType;
 use systole_kernels::program::Extent;
 
 use crate::infer::MAX_RANK;
 use crate::ir::region::as_monoid;
 use crate::ir::{Attrs, Def, Literal, Node, NodeId, Trace, ValueId};
+use extents::Extents;
 use words::Writer;
 
 pub(crate) use difference::describe;
@@ -193,7 +196,8 @@ impl std::error::Error for Unsupported {}
 pub fn canonicalize(trace: &Trace, donatable: &[bool]) -> Result<Keyed, Unsupported> {
     assert_eq!(donatable.len(), trace.inputs().len(), "one donation flag per input");
     let mut writer = Writer::with_capacity(8 + 2 * donatable.len() + 10 * trace.nodes().len());
-    let mut arguments = Arguments::default();
+    let extents = Extents::of(trace);
+    let mut arguments = Arguments::new(&extents);
     let number = Numbering::of(trace);
 
     writer.header(donatable.len(), trace.nodes().len(), trace.outputs().len());
@@ -202,7 +206,7 @@ pub fn canonicalize(trace: &Trace, donatable: &[bool]) -> Result<Keyed, Unsuppor
         if ty.rank() > MAX_RANK {
             return Err(Unsupported { node: None, reason: Reason::TooLarge });
         }
-        writer.ty(ty.dtype, donatable, ty.shape.iter().map(|&extent| arguments.extent(extent as i64)));
+        writer.ty(ty.dtype, donatable, arguments.shape(input, ty));
     }
     for (node, id) in trace.nodes().iter().zip(0..) {
         write_node(trace, node, &number, &mut writer, &mut arguments)
@@ -225,7 +229,7 @@ fn write_node(
     node: &Node,
     number: &Numbering,
     writer: &mut Writer,
-    arguments: &mut Arguments,
+    arguments: &mut Arguments<'_>,
 ) -> Result<(), Reason> {
     if node.results != 1 {
         return Err(Reason::SeveralResults);
@@ -237,7 +241,7 @@ fn write_node(
         return Err(Reason::TooLarge);
     }
     writer.node(node.op, node.operands.iter().map(|&value| number.of_value(value)));
-    writer.ty(ty.dtype, false, ty.shape.iter().map(|&extent| arguments.extent(extent as i64)));
+    writer.ty(ty.dtype, false, arguments.shape(node.first_result, ty));
     match &node.attrs {
         Attrs::None | Attrs::Convert(_) | Attrs::Reshape(_) => {}
         Attrs::Constant(Literal::Splat(_, value)) => arguments.scalars.push(value.bits()),
@@ -270,7 +274,11 @@ fn write_node(
         Attrs::Dot(dims) => writer.dot(dims),
         Attrs::Gather(dims) => {
             writer.gather(dims);
-            writer.extents(dims.slice_sizes.iter().map(|&size| arguments.extent(size)));
+            let operand = node.operands[0];
+            let sizes = dims.slice_sizes.iter().zip(trace.ty(operand).shape.iter()).enumerate();
+            writer.extents(sizes.map(|(dim, (&size, &extent))| {
+                if size == extent as i64 { arguments.extent(operand, dim, size) } else { arguments.own_extent(size) }
+            }));
         }
     }
     Ok(())
@@ -303,34 +311,45 @@ impl Numbering {
 }
 
 /// Launch arguments in order of appearance.
-#[derive(Default)]
-struct Arguments {
+struct Arguments<'a> {
     params: Params,
     scalars: Scalars,
-    /// Parameters that are extents; few in practice, so a scan beats a table.
-    near: SmallVec<[(i64, u16); 24]>,
-    /// The ones after those.
-    far: FxHashMap<i64, u16>,
+    extents: &'a Extents,
+    /// The parameter of each class of extents, where it has appeared; [`NONE`] elsewhere.
+    of_class: SmallVec<[u16; 64]>,
 }
 
-impl Arguments {
-    fn extent(&mut self, extent: i64) -> Extent {
+/// No parameter; there are fewer than that.
+const NONE: u16 = u16::MAX;
+
+impl<'a> Arguments<'a> {
+    fn new(extents: &'a Extents) -> Self {
+        let of_class = SmallVec::from_elem(NONE, extents.len());
+        Arguments { params: Params::new(), scalars: Scalars::new(), extents, of_class }
+    }
+
+    fn shape<'b>(
+        &'b mut self,
+        value: ValueId,
+        ty: &'b TensorType,
+    ) -> impl ExactSizeIterator<Item = Extent> + use<'a, 'b> {
+        ty.shape.iter().enumerate().map(move |(dim, &extent)| self.extent(value, dim, extent as i64))
+    }
+
+    fn extent(&mut self, value: ValueId, dim: usize, extent: i64) -> Extent {
         if extent == 0 || extent == 1 {
             return Extent::Fixed(extent);
         }
-        if let Some(&(_, param)) = self.near.iter().find(|&&(known, _)| known == extent) {
-            return Extent::Param(param);
+        let class = self.extents.class(value, dim) as usize;
+        if self.of_class[class] == NONE {
+            self.of_class[class] = self.push(extent);
         }
-        if let Some(&param) = self.far.get(&extent) {
-            return Extent::Param(param);
-        }
-        let param = self.push(extent);
-        if self.near.len() < 24 {
-            self.near.push((extent, param));
-        } else {
-            self.far.insert(extent, param);
-        }
-        Extent::Param(param)
+        Extent::Param(self.of_class[class])
+    }
+
+    /// An extent that is no value's.
+    fn own_extent(&mut self, extent: i64) -> Extent {
+        if extent == 0 || extent == 1 { Extent::Fixed(extent) } else { self.argument(extent) }
     }
 
     fn argument(&mut self, value: i64) -> Extent {

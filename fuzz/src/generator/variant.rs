@@ -18,9 +18,12 @@ const LARGEST: usize = 60_000;
 
 impl Program {
     /// The same steps with every extent above 1 exchanged for another, equal ones for equal ones, on fresh data; `None`
-    /// where an op does not allow it, as a reshape rarely does.
+    /// where an op does not allow it, as a reshape rarely does. Half of the variants exchange different extents for
+    /// equal ones as chance will have it, which makes no new plan.
     pub fn variant(&self, seed: u64) -> Option<Program> {
-        let mut resizing = Resizing { random: Random::new(seed), extents: HashMap::new() };
+        let mut random = Random::new(seed);
+        let distinct = random.chance(50);
+        let mut resizing = Resizing { random, distinct, extents: HashMap::new() };
         let mut types: HashMap<Handle, TensorType> = HashMap::new();
         let mut steps = Vec::with_capacity(self.steps.len());
         for step in &self.steps {
@@ -61,6 +64,8 @@ fn within(ty: &TensorType) -> Option<()> {
 
 struct Resizing {
     random: Random,
+    /// Whether different extents stay different.
+    distinct: bool,
     extents: HashMap<usize, usize>,
 }
 
@@ -72,14 +77,15 @@ impl Resizing {
         if let Some(&known) = self.extents.get(&extent) {
             return known;
         }
-        // Large stays large. Different extents stay different.
+        // Large stays large. Few numbers to choose from make different extents meet.
         let taken: Vec<usize> = self.extents.values().copied().collect();
         let new = loop {
             let candidate = match extent {
-                0..100 => 2 + self.random.below(30),
+                0..100 if self.distinct => 2 + self.random.below(30),
+                0..100 => 2 + self.random.below(4),
                 _ => extent / 2 + self.random.below(extent),
             };
-            if !taken.contains(&candidate) {
+            if !self.distinct || !taken.contains(&candidate) {
                 break candidate;
             }
         };
