@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use systole_hal::sim::Faults;
+use systole_kernels::parallel::Parallel;
 use systole_kernels::simd::Isa;
 
 /// How recorded ops are run. The mode never changes a bit of any result.
@@ -59,6 +61,9 @@ pub struct Config {
     pub mode: Mode,
     /// Threads that one program may use, at least 1.
     pub threads: usize,
+    /// The host's own threads to run programs on, instead of a pool of the device's; `threads` is theirs then. Changes no
+    /// bit of any result.
+    pub parallel: Option<Arc<dyn Parallel>>,
     /// Instruction set for kernels; the widest that the machine has where `None`.
     pub isa: Option<Isa>,
     /// Device memory in bytes; the profile's own limit where `None`.
@@ -87,6 +92,7 @@ impl Default for Config {
             profile: String::from("ieee"),
             mode: Mode::Fused,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
+            parallel: None,
             isa: None,
             memory_limit: None,
             first_window: 32,

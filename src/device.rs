@@ -10,7 +10,7 @@ use systole_fusion::cache::PlanCache;
 use systole_fusion::canonical::GroupKey;
 use systole_fusion::ir::Origin;
 use systole_hal::sim::{Profile, SimConfig, SimDevice};
-use systole_hal::{BufferRef, Capabilities, DeviceRef, ExecutableRef, Validated};
+use systole_hal::{BufferRef, Capabilities, DeviceRef, ExecutableRef, HostBytes, Validated};
 use systole_kernels::TensorType;
 
 use crate::bound::{self, BoundPlan};
@@ -79,6 +79,7 @@ impl Device {
             memory_limit: config.memory_limit.unwrap_or(profile.memory_limit()),
             profile,
             threads: config.threads,
+            parallel: config.parallel.clone(),
             isa: config.isa,
             kernel_timing: config.kernel_timing,
             faults: config.faults.clone(),
@@ -223,6 +224,15 @@ impl DeviceInner {
             reports.pop_front();
         }
         reports.push_back(report);
+    }
+
+    pub(crate) fn import(&self, ty: &TensorType, memory: HostBytes, origin: &Origin) -> Result<BufferRef> {
+        self.hal.import(ty, memory).map_err(|error| Error::from_hal(&error, None, vec![ty.clone()], origin.clone()))
+    }
+
+    /// Waits for a value's buffer and lends its contents.
+    pub(crate) fn export(&self, buffer: &BufferRef, origin: &Origin) -> Result<HostBytes> {
+        self.hal.export(buffer).map_err(|error| bound::blame(&error, origin))
     }
 
     pub(crate) fn upload(&self, ty: &TensorType, bytes: &[u8], origin: &Origin) -> Result<BufferRef> {

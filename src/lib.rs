@@ -29,6 +29,7 @@ mod config;
 mod debug;
 mod device;
 mod dispatch;
+pub mod embed;
 mod error;
 mod executor;
 mod ops;
@@ -59,3 +60,8 @@ pub use systole_kernels::{DType, Element, Scalar, Shape, TensorType, bf16, f16};
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 pub struct ReadmeExamples;
+
+/// The examples of the page on embedding, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/embedding.md")]
+pub struct EmbeddingExamples;

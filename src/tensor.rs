@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use systole_fusion::infer::{MAX_RANK, addressable};
 use systole_fusion::ir::Origin;
+use systole_hal::{BufferRef, HostBytes};
 use systole_kernels::{DType, Element, Scalar, Shape, TensorType};
 
-use crate::device::{self, Device};
+use crate::device::{self, Device, DeviceInner};
 use crate::error::{Error, Result};
 use crate::report::CutReason;
 use crate::stream::{self, StreamShared};
@@ -47,20 +48,25 @@ impl Tensor {
     pub fn from_bytes(device: &Device, dtype: DType, bytes: &[u8], shape: impl Into<Shape>) -> Result<Self> {
         let origin = Origin::caller();
         let ty = TensorType::new(dtype, shape);
-        check_type(&ty, &origin)?;
-        if ty.checked_byte_len() != Some(bytes.len()) {
-            let elements = bytes.len() / dtype.size();
-            return Err(Error::argument(
-                origin,
-                format!("{elements} elements of {dtype} do not fill shape {}", ty.shape),
-            ));
-        }
-        if dtype == DType::Bool
-            && let Some(at) = bytes.iter().position(|&byte| byte > 1)
-        {
-            return Err(Error::argument(origin, format!("byte {at} of a bool tensor is {}, not 0 or 1", bytes[at])));
-        }
+        check_bytes(&ty, bytes, &origin)?;
         Tensor::upload(stream::current(device.inner(), |stream| stream.shared().clone()), &ty, bytes, &origin)
+    }
+
+    /// A tensor that *is* the host's memory: row-major elements in native byte order, read where they are, without a copy.
+    /// The memory is never written, and its owner is dropped, on whatever thread, when the last tensor and launch that
+    /// reads it has gone. Its bytes must not change before that. Bytes that are not aligned to the dtype's size are
+    /// copied, as [`from_bytes`](Self::from_bytes) does.
+    ///
+    /// # Errors
+    /// As [`from_bytes`](Self::from_bytes).
+    #[track_caller]
+    pub fn from_host(device: &Device, dtype: DType, memory: HostBytes, shape: impl Into<Shape>) -> Result<Self> {
+        let origin = Origin::caller();
+        let ty = TensorType::new(dtype, shape);
+        check_bytes(&ty, (*memory).as_ref(), &origin)?;
+        let stream = stream::current(device.inner(), |stream| stream.shared().clone());
+        let buffer = stream.device().import(&ty, memory, &origin)?;
+        Ok(Tensor::from_value(Value::settled(ty, stream, Ok(buffer))))
     }
 
     /// A tensor at home in `stream`, with elements that fill its type.
@@ -139,7 +145,23 @@ impl Tensor {
         Ok(self.to_vec::<T>()?.remove(0))
     }
 
+    /// Waits for the elements and lends them to the host, row-major in native byte order, without a copy. While the loan is
+    /// held, the memory is reused by nothing.
+    ///
+    /// # Errors
+    /// The value failed.
+    #[track_caller]
+    pub fn to_host(&self) -> Result<HostBytes> {
+        let origin = Origin::caller();
+        self.settled(&origin, |device, buffer| device.export(buffer, &origin))
+    }
+
     fn read(&self, origin: Origin) -> Result<Vec<u8>> {
+        self.settled(&origin, |device, buffer| device.download(self.ty(), buffer, &origin))
+    }
+
+    /// Cuts the stream if the value is still pending, and gives what `take` makes of its buffer.
+    fn settled<R>(&self, origin: &Origin, take: impl FnOnce(&DeviceInner, &BufferRef) -> Result<R>) -> Result<R> {
         let stream = self.value.stream();
         if self.value.outcome().is_none() {
             stream.cut(CutReason::Read(origin.clone()));
@@ -148,7 +170,7 @@ impl Tensor {
         outcome
             .as_ref()
             .map_err(Error::clone)
-            .and_then(|buffer| stream.device().download(self.ty(), buffer, &origin))
+            .and_then(|buffer| take(stream.device(), buffer))
             .inspect_err(|error| stream.mark_reported(error))
     }
 }
@@ -185,6 +207,25 @@ fn check_type(ty: &TensorType, origin: &Origin) -> Result<()> {
     }
     if !addressable(ty) {
         return Err(Error::argument(origin.clone(), format!("{ty} is too large to address")));
+    }
+    Ok(())
+}
+
+/// Whether bytes are the elements of a type.
+fn check_bytes(ty: &TensorType, bytes: &[u8], origin: &Origin) -> Result<()> {
+    check_type(ty, origin)?;
+    if ty.checked_byte_len() != Some(bytes.len()) {
+        let reason =
+            format!("{} elements of {} do not fill shape {}", bytes.len() / ty.dtype.size(), ty.dtype, ty.shape);
+        return Err(Error::argument(origin.clone(), reason));
+    }
+    if ty.dtype == DType::Bool
+        && let Some(at) = bytes.iter().position(|&byte| byte > 1)
+    {
+        return Err(Error::argument(
+            origin.clone(),
+            format!("byte {at} of a bool tensor is {}, not 0 or 1", bytes[at]),
+        ));
     }
     Ok(())
 }

@@ -18,10 +18,11 @@ const EDGES: &[(&str, &[&str])] = &[
     ("models", &["systole"]),
     ("cli", &["systole", "systole-models"]),
     ("fuzz", &["systole", "systole-fusion", "systole-kernels"]),
+    ("tests/embed", &["systole"]),
 ];
 
 /// Files that may contain `unsafe`; each block there carries its SAFETY reason (a workspace lint).
-const UNSAFE_ROOMS: &[&str] = &["kernels/src/simd/", "kernels/src/memory.rs"];
+const UNSAFE_ROOMS: &[&str] = &["kernels/src/simd/", "kernels/src/memory.rs", "tests/embed/tests/fork.rs"];
 
 /// Longest file, without a reason in [`LONG_FILES`].
 const LONGEST: usize = 800;

@@ -24,6 +24,9 @@ pub type BufferRef = Arc<dyn Buffer>;
 pub type ExecutableRef = Arc<dyn Executable>;
 /// A shared event.
 pub type EventRef = Arc<dyn Event>;
+/// Memory of the host with its owner: what [`Device::import`] lends to a device and [`Device::export`] borrows from one.
+/// The bytes stay where and what they are as long as anybody holds it; it may be dropped on any thread.
+pub type HostBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// Identity of an open device, never used twice in a process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -142,6 +145,19 @@ pub trait Device: Any + Send + Sync + Debug {
     /// # Errors
     /// Out of memory; device lost; `bytes` of another length than `ty` needs.
     fn upload(&self, ty: &TensorType, bytes: &[u8]) -> Result<BufferRef, HalError>;
+
+    /// A buffer that is the host's own memory, dense and row-major in native byte order, without a copy where the device
+    /// can read it there (H13); an uploaded copy elsewhere, and where the bytes are not aligned to the dtype's size.
+    ///
+    /// # Errors
+    /// As [`upload`](Self::upload).
+    fn import(&self, ty: &TensorType, memory: HostBytes) -> Result<BufferRef, HalError>;
+
+    /// Waits for `buffer` and gives its contents, without a copy where the host can read them on the device (H13).
+    ///
+    /// # Errors
+    /// As [`download`](Self::download).
+    fn export(&self, buffer: &BufferRef) -> Result<HostBytes, HalError>;
 
     /// Waits for `buffer` and copies it to `bytes`.
     ///

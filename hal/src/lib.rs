@@ -28,6 +28,9 @@
 //!   depend on timing. A launch needs its outputs on top of all that is held, except that an output which can take over
 //!   a donated argument's memory needs nothing; then the other donated arguments are given back. A dropped buffer is
 //!   given back when its last handle goes, even if a queued launch still reads it.
+//! - **H13** Imported memory is read and never written, whether its buffer is donated or not, and its owner is dropped
+//!   when the last buffer, queued launch and export that needs it has gone. It counts as device memory while a buffer
+//!   holds it. An export shows one value for as long as it is held: no launch reuses its memory.
 
 pub mod conformance;
 pub mod device;
@@ -38,7 +41,7 @@ pub mod validate;
 
 pub use device::{
     Arg, BackendKind, Buffer, BufferRef, Capabilities, Counters, Device, DeviceId, DeviceRef, Event, EventRef,
-    Executable, ExecutableRef, Execution, Launch, MemoryStats,
+    Executable, ExecutableRef, Execution, HostBytes, Launch, MemoryStats,
 };
 pub use error::{ErrorKind, HalError, Label, Shortage};
 pub use validate::Validated;

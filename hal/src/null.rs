@@ -16,7 +16,7 @@ use systole_kernels::program::Program;
 
 use crate::device::{
     Arg, BackendKind, Buffer, BufferRef, Capabilities, Counters, Device, DeviceId, DeviceRef, Event, EventRef,
-    Executable, ExecutableRef, Execution, Launch, MemoryStats,
+    Executable, ExecutableRef, Execution, HostBytes, Launch, MemoryStats,
 };
 use crate::error::{ErrorKind, HalError};
 use crate::validate::resolve;
@@ -79,6 +79,14 @@ impl Device for NullDevice {
 
     fn upload(&self, ty: &TensorType, _bytes: &[u8]) -> Result<BufferRef, HalError> {
         Ok(self.buffer(ty.clone()))
+    }
+
+    fn import(&self, ty: &TensorType, _memory: HostBytes) -> Result<BufferRef, HalError> {
+        Ok(self.buffer(ty.clone()))
+    }
+
+    fn export(&self, buffer: &BufferRef) -> Result<HostBytes, HalError> {
+        Ok(Arc::new(vec![0; buffer.ty().byte_len()]))
     }
 
     fn download(&self, _buffer: &BufferRef, bytes: &mut [u8]) -> Result<(), HalError> {

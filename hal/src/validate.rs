@@ -16,7 +16,8 @@ use systole_kernels::program::{BufferType, Extent, Program};
 use systole_kernels::{Shape, TensorType};
 
 use crate::device::{
-    Arg, BufferRef, Capabilities, Counters, Device, DeviceId, DeviceRef, ExecutableRef, Execution, Launch, MemoryStats,
+    Arg, BufferRef, Capabilities, Counters, Device, DeviceId, DeviceRef, ExecutableRef, Execution, HostBytes, Launch,
+    MemoryStats,
 };
 use crate::error::{ErrorKind, HalError};
 
@@ -151,6 +152,19 @@ impl Device for Validated {
             return Err(refuse("upload", &format!("{} bytes given for {ty}", bytes.len())));
         }
         self.inner.upload(ty, bytes)
+    }
+
+    fn import(&self, ty: &TensorType, memory: HostBytes) -> Result<BufferRef, HalError> {
+        let given = (*memory).as_ref().len();
+        if ty.checked_byte_len() != Some(given) {
+            return Err(refuse("import", &format!("{given} bytes given for {ty}")));
+        }
+        self.inner.import(ty, memory)
+    }
+
+    fn export(&self, buffer: &BufferRef) -> Result<HostBytes, HalError> {
+        self.check_buffer(buffer).map_err(|reason| refuse("export", &reason))?;
+        self.inner.export(buffer)
     }
 
     fn download(&self, buffer: &BufferRef, bytes: &mut [u8]) -> Result<(), HalError> {

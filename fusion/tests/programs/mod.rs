@@ -105,8 +105,11 @@ pub(crate) fn on_machine(
     }
     let blocks: Vec<Block> =
         inputs.iter().map(|(input, _)| Block::from_bytes(&input.bytes).expect("the host has memory")).collect();
-    let arguments: Vec<Input<'_>> =
-        blocks.iter().zip(&reused).map(|(block, &output)| output.map_or(Input::Block(block), Input::Output)).collect();
+    let arguments: Vec<Input<'_>> = blocks
+        .iter()
+        .zip(&reused)
+        .map(|(block, &output)| output.map_or(Input::Bytes(block.bytes()), Input::Output))
+        .collect();
     let mut places: Vec<&mut Block> = outputs.iter_mut().collect();
     machine.run(params, scalars, &arguments, &mut places, &Inline).expect("a planned launch fits its program");
     types.into_iter().zip(&outputs).map(|(ty, block)| HostTensor { ty, bytes: block.bytes().to_vec() }).collect()

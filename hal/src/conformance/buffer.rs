@@ -20,6 +20,31 @@ pub(super) const CASES: &[Case] = &[
         needs: &[Tag::Faults],
         run: dropped_while_pending,
     },
+    Case { name: "buffer::imported_is_read", clauses: &[Clause::H13], needs: &[Tag::Values], run: imported_is_read },
+    Case {
+        name: "buffer::imported_is_not_written",
+        clauses: &[Clause::H13],
+        needs: &[Tag::Values],
+        run: imported_is_not_written,
+    },
+    Case {
+        name: "buffer::imported_owner_is_released",
+        clauses: &[Clause::H13],
+        needs: &[],
+        run: imported_owner_is_released,
+    },
+    Case {
+        name: "buffer::imported_is_accounted",
+        clauses: &[Clause::H12, Clause::H13],
+        needs: &[Tag::MemoryLimit],
+        run: imported_is_accounted,
+    },
+    Case {
+        name: "buffer::export_keeps_its_value",
+        clauses: &[Clause::H13],
+        needs: &[Tag::Values],
+        run: export_keeps_its_value,
+    },
     Case { name: "buffer::dropped_elsewhere", clauses: &[Clause::H9], needs: &[], run: dropped_elsewhere },
     Case { name: "buffer::outlives_its_device", clauses: &[Clause::H9], needs: &[], run: outlives_its_device },
 ];
@@ -150,4 +175,89 @@ fn outlives_its_device(bench: &Bench) -> Checked {
     drop((program, device));
     buffers.iter().try_for_each(|buffer| buffer.ready().wait())?;
     Ok(())
+}
+
+/// Host memory that starts `skip` bytes into its allocation.
+struct Lent {
+    bytes: Vec<u8>,
+    skip: usize,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[self.skip..]
+    }
+}
+
+/// Floats 0, 1, 2, … as host memory, `skip` bytes off its start.
+fn lend(count: usize, skip: usize) -> std::sync::Arc<Lent> {
+    let mut bytes = vec![0; skip];
+    bytes.extend((0..count).flat_map(|n| (n as f32).to_ne_bytes()));
+    std::sync::Arc::new(Lent { bytes, skip })
+}
+
+/// H13: a launch reads imported memory, however it is aligned; an export of it shows the same.
+fn imported_is_read(bench: &Bench) -> Checked {
+    let device = bench.open()?;
+    let ty = TensorType::new(DType::F32, [100]);
+    for skip in 0..4 {
+        let memory = lend(100, skip);
+        let expected = memory.bytes[skip..].to_vec();
+        let buffer = device.import(&ty, memory)?;
+        ensure_eq("type", buffer.ty(), &ty)?;
+        let sum = Runner::new(&device, 100, add_scalar)?.one(&[1.0], [borrow(&buffer)])?;
+        let sums: Vec<f32> = (0..100).map(|n| n as f32 + 1.0).collect();
+        ensure_eq("sums", &download(&device, &sum)?, &sums)?;
+        ensure((*device.export(&buffer)?).as_ref() == expected, "the export shows something else")?;
+    }
+    let wrong = device.import(&TensorType::new(DType::F32, [99]), lend(100, 0));
+    ensure_kind("99 floats imported as 100", wrong, ErrorKind::InvalidProgram)?;
+    Ok(())
+}
+
+/// H13: donating an imported buffer does not let a launch write into the host's memory.
+fn imported_is_not_written(bench: &Bench) -> Checked {
+    let device = bench.open()?;
+    let memory = lend(100, 0);
+    let before = memory.bytes.clone();
+    let buffer = device.import(&TensorType::new(DType::F32, [100]), memory.clone())?;
+    Runner::new(&device, 100, add_scalar)?.one(&[1.0], [donate(buffer)])?.ready().wait()?;
+    ensure(memory.bytes == before, "the host's memory was written")
+}
+
+/// H13: the owner goes with the last that needs it.
+fn imported_owner_is_released(bench: &Bench) -> Checked {
+    let device = bench.open()?;
+    let memory = lend(100, 0);
+    let buffer = device.import(&TensorType::new(DType::F32, [100]), memory.clone())?;
+    let sum = Runner::new(&device, 100, add_scalar)?.one(&[1.0], [borrow(&buffer)])?;
+    let export = device.export(&buffer)?;
+    sum.ready().wait()?;
+    drop(buffer);
+    drop(export);
+    device.synchronize()?;
+    ensure_eq("owners", &std::sync::Arc::strong_count(&memory), &1)
+}
+
+/// H12, H13: imported bytes count while a buffer holds them.
+fn imported_is_accounted(bench: &Bench) -> Checked {
+    let device = bench.open_with(&Options::limited(1000))?;
+    let ty = TensorType::new(DType::F32, [200]);
+    let buffer = device.import(&ty, lend(200, 0))?;
+    ensure_eq("bytes in use", &device.memory_stats().in_use, &800)?;
+    ensure_kind("a second import", device.import(&ty, lend(200, 0)), ErrorKind::OutOfMemory)?;
+    drop(buffer);
+    ensure_eq("bytes in use", &device.memory_stats().in_use, &0)
+}
+
+/// H13: while an export is held, its memory is reused by no launch, not even one that its buffer is donated to.
+fn export_keeps_its_value(bench: &Bench) -> Checked {
+    let device = bench.open()?;
+    let buffer = upload(&device, &[1.0; 64])?;
+    let export = device.export(&buffer)?;
+    let before = (*export).as_ref().to_vec();
+    let runner = Runner::new(&device, 64, add_scalar)?;
+    let sum = runner.one(&[1.0], [donate(buffer)])?;
+    runner.one(&[1.0], [borrow(&sum)])?.ready().wait()?;
+    ensure((*export).as_ref() == before, "the export changed")
 }

@@ -45,6 +45,7 @@ pub enum Clause {
     H10,
     H11,
     H12,
+    H13,
 }
 
 /// What a backend can do beyond the bare contract, as far as cases depend on it.

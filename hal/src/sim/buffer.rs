@@ -9,7 +9,7 @@ use systole_kernels::memory::Block;
 
 use super::event::SimEvent;
 use super::memory::Memory;
-use crate::device::{Buffer, DeviceId, EventRef};
+use crate::device::{Buffer, DeviceId, EventRef, HostBytes};
 
 /// What the caller holds. Its life is what the ledger counts.
 pub(super) struct SimBuffer {
@@ -19,10 +19,18 @@ pub(super) struct SimBuffer {
     donated: AtomicBool,
 }
 
-/// The block, held by the handle and by the commands that read or write it; whoever is last returns it to the cache.
+/// What a storage holds.
+pub(super) enum Contents {
+    /// A block of the device's own, which a launch may take over.
+    Block(Block),
+    /// The host's memory, which is only read (H13).
+    Host(HostBytes),
+}
+
+/// The contents, held by the handle and by the commands that read or write it; whoever is last returns it to the cache.
 pub(super) struct Storage {
     bytes: usize,
-    block: OnceLock<Block>,
+    contents: OnceLock<Contents>,
     event: Arc<SimEvent>,
     memory: Arc<Memory>,
 }
@@ -78,7 +86,7 @@ impl fmt::Debug for SimBuffer {
 impl Storage {
     /// Storage for `bytes` bytes that are there when `event` completes.
     pub(super) fn pending(bytes: usize, event: Arc<SimEvent>, memory: Arc<Memory>) -> Self {
-        Storage { bytes, block: OnceLock::new(), event, memory }
+        Storage { bytes, contents: OnceLock::new(), event, memory }
     }
 
     /// Length of the contents.
@@ -87,31 +95,48 @@ impl Storage {
     }
 
     /// Completes when the contents are there.
-    pub(super) fn event(&self) -> &SimEvent {
+    pub(super) fn event(&self) -> &Arc<SimEvent> {
         &self.event
     }
 
     /// The contents, which are there: the event has completed without failure, or this is the device thread and the
     /// launch that makes them ran before.
-    pub(super) fn contents(&self) -> &Block {
-        self.block.get().expect("a storage whose event succeeded has its block until its last user is gone")
+    pub(super) fn contents(&self) -> &[u8] {
+        match self.contents.get().expect("a storage whose event succeeded is filled until its last user is gone") {
+            Contents::Block(block) => block.bytes(),
+            Contents::Host(memory) => (**memory).as_ref(),
+        }
     }
 
     /// Puts the contents there; once.
-    pub(super) fn fill(&self, block: Block) {
-        let filled = self.block.set(block);
+    pub(super) fn fill(&self, contents: Contents) {
+        let filled = self.contents.set(contents);
         assert!(filled.is_ok(), "a storage is filled by the one launch that makes it");
     }
 
-    /// The block, if nobody else can see it.
+    /// The block, if it is one and nobody else can see it.
     pub(super) fn take_if_unshared(storage: &mut Arc<Storage>) -> Option<Block> {
-        Arc::get_mut(storage)?.block.take()
+        let contents = &mut Arc::get_mut(storage)?.contents;
+        match contents.take()? {
+            Contents::Block(block) => Some(block),
+            host @ Contents::Host(_) => {
+                *contents = OnceLock::from(host);
+                None
+            }
+        }
+    }
+}
+
+/// What an export holds.
+impl AsRef<[u8]> for Storage {
+    fn as_ref(&self) -> &[u8] {
+        self.contents()
     }
 }
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        if let Some(block) = self.block.take() {
+        if let Some(Contents::Block(block)) = self.contents.take() {
             self.memory.blocks.give(block);
         }
     }

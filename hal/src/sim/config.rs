@@ -1,5 +1,8 @@
 //! How a simulated device is opened.
 
+use std::sync::Arc;
+
+use systole_kernels::parallel::Parallel;
 use systole_kernels::simd::Isa;
 
 use super::fault::Faults;
@@ -14,6 +17,8 @@ pub struct SimConfig {
     pub memory_limit: u64,
     /// Threads that one program may use, the device thread among them; at least 1.
     pub threads: usize,
+    /// Threads of the host to run programs on, instead of a pool of the device's own; `threads` is theirs then.
+    pub parallel: Option<Arc<dyn Parallel>>,
     /// Instruction set; the widest that the machine has where `None`. Changes no bit of any result.
     pub isa: Option<Isa>,
     /// Whether to add up the time spent inside programs ([`Counters::busy`](crate::Counters::busy)); costs two readings of
@@ -32,6 +37,7 @@ impl SimConfig {
             profile,
             memory_limit: profile.memory_limit(),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
+            parallel: None,
             isa: None,
             kernel_timing: false,
             faults: Faults::none(),

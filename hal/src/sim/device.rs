@@ -18,9 +18,9 @@ use systole_kernels::parallel::{Inline, Parallel, Pool};
 use systole_kernels::program::Program;
 use systole_kernels::simd::Isa;
 
-use super::buffer::{SimBuffer, Storage};
+use super::buffer::{Contents, SimBuffer, Storage};
 use super::config::SimConfig;
-use super::event::{Completion, Failure, SimEvent};
+use super::event::{Completion, Failure, SimEvent, check_process};
 use super::executable::SimExecutable;
 use super::fault::Plan;
 use super::launch::{Submission, panic_message};
@@ -28,14 +28,24 @@ use super::memory::{Exchange, HostMemory, Memory};
 use super::queue::{Queue, Receiver};
 use crate::device::{
     Arg, BackendKind, Buffer, BufferRef, Capabilities, Counters, Device, DeviceId, DeviceRef, Event, Executable,
-    ExecutableRef, Execution, Launch, MemoryStats,
+    ExecutableRef, Execution, HostBytes, Launch, MemoryStats,
 };
 use crate::error::{ErrorKind, HalError, Label};
 
-/// A simulated TPU. Dropping it waits until its queue has drained; buffers may outlive it.
+/// A simulated TPU. Its thread starts with the first launch. Dropping it waits until its queue has drained; buffers may
+/// outlive it.
 pub struct SimDevice {
     core: Arc<Core>,
-    thread: Option<JoinHandle<()>>,
+    thread: OnceLock<DeviceThread>,
+    /// Held while the thread is started.
+    starting: Mutex<()>,
+    thread_name: String,
+}
+
+/// The device thread, in the process that started it.
+struct DeviceThread {
+    handle: JoinHandle<()>,
+    process: u32,
 }
 
 /// What the device and its thread share.
@@ -43,6 +53,7 @@ pub(super) struct Core {
     id: DeviceId,
     capabilities: Capabilities,
     isa: Isa,
+    parallel: Option<Arc<dyn Parallel>>,
     kernel_timing: bool,
     memory: Arc<Memory>,
     queue: Queue<Command>,
@@ -81,7 +92,8 @@ impl SimDevice {
     /// # Errors
     /// `config` asks for no thread at all; the system gives no thread.
     pub fn open(config: SimConfig) -> Result<DeviceRef, HalError> {
-        let SimConfig { profile, memory_limit, threads, isa, kernel_timing, faults, thread_name } = config;
+        let SimConfig { profile, memory_limit, threads, parallel, isa, kernel_timing, faults, thread_name } = config;
+        let threads = parallel.as_ref().map_or(threads, |parallel| parallel.threads());
         if threads == 0 {
             return Err(HalError::new(ErrorKind::Unsupported, "a simulated device needs at least one thread"));
         }
@@ -97,6 +109,7 @@ impl SimDevice {
                 isa: isa.name().to_owned(),
             },
             isa,
+            parallel,
             kernel_timing,
             memory: Arc::new(Memory::new(memory_limit)),
             queue: Queue::new(),
@@ -107,12 +120,25 @@ impl SimDevice {
             compiles: AtomicU64::new(0),
             launched: CachePadded::default(),
         });
-        let for_thread = core.clone();
-        let thread =
-            std::thread::Builder::new().name(thread_name).spawn(move || for_thread.run(threads)).map_err(|error| {
-                HalError::new(ErrorKind::Unavailable, format!("no thread for a simulated device: {error}"))
-            })?;
-        Ok(Arc::new(SimDevice { core, thread: Some(thread) }))
+        Ok(Arc::new(SimDevice { core, thread: OnceLock::new(), starting: Mutex::new(()), thread_name }))
+    }
+
+    /// The process of the device thread, which is started if it is not there yet.
+    fn start(&self) -> Result<u32, HalError> {
+        if let Some(thread) = self.thread.get() {
+            return Ok(thread.process);
+        }
+        let _starting = self.starting.lock();
+        if let Some(thread) = self.thread.get() {
+            return Ok(thread.process);
+        }
+        let core = self.core.clone();
+        let handle = std::thread::Builder::new().name(self.thread_name.clone()).spawn(move || core.run());
+        let handle = handle.map_err(|error| {
+            HalError::new(ErrorKind::Unavailable, format!("no thread for a simulated device: {error}"))
+        })?;
+        let process = std::process::id();
+        Ok(self.thread.get_or_init(|| DeviceThread { handle, process }).process)
     }
 
     /// The host memory that stands in for the device's, as the device thread sees it now.
@@ -177,6 +203,7 @@ impl SimDevice {
             storages.push(self.own_buffer(arg.buffer())?.storage().clone());
         }
         let types = machine.output_types(params);
+        let process = self.start()?;
 
         let (takeovers, exchange) = plan_memory(machine.in_place(), &args, &storages, &types);
         self.consume(&args)?;
@@ -187,7 +214,7 @@ impl SimDevice {
         // The donated handles go now that the ledger knows; the storages live on in the submission.
         drop(args);
 
-        let event = Arc::new(SimEvent::pending());
+        let event = Arc::new(SimEvent::pending(process));
         let mut outputs: SmallVec<[Arc<Storage>; 4]> = SmallVec::new();
         let mut handles: SmallVec<[BufferRef; 4]> = SmallVec::new();
         for ty in types {
@@ -247,8 +274,12 @@ fn invalid(message: String) -> HalError {
 
 impl Core {
     /// The device thread.
-    fn run(&self, threads: usize) {
-        let pool: Box<dyn Parallel> = if threads == 1 { Box::new(Inline) } else { Box::new(Pool::new(threads)) };
+    fn run(&self) {
+        let pool: Arc<dyn Parallel> = match (&self.parallel, self.capabilities.threads) {
+            (Some(parallel), _) => parallel.clone(),
+            (None, 1) => Arc::new(Inline),
+            (None, threads) => Arc::new(Pool::new(threads)),
+        };
         let (mut receiver, mut number) = (self.queue.receiver(), 0);
         // A panic of a program is the program's; one that arrives here is ours. The command in hand failed its event
         // when it was dropped; whoever waits for the others must not wait for ever.
@@ -351,8 +382,35 @@ impl Device for SimDevice {
         let mut block =
             block.map_err(|error| HalError::new(ErrorKind::OutOfMemory, format!("upload of {ty}: {error}")))?;
         block.bytes_mut().copy_from_slice(bytes);
-        buffer.storage().fill(block);
+        buffer.storage().fill(Contents::Block(block));
         Ok(buffer)
+    }
+
+    fn import(&self, ty: &TensorType, memory: HostBytes) -> Result<BufferRef, HalError> {
+        let core = &*self.core;
+        let bytes = (*memory).as_ref();
+        if !bytes.as_ptr().addr().is_multiple_of(ty.dtype.size()) {
+            return self.upload(ty, bytes);
+        }
+        core.alive()?;
+        if ty.checked_byte_len() != Some(bytes.len()) {
+            return Err(invalid(format!("{} bytes are no {ty}", bytes.len())));
+        }
+        let refuse = core.faults.as_ref().is_some_and(|plan| plan.fails_allocation(1));
+        core.memory
+            .ledger
+            .take(bytes.len() as u64, refuse)
+            .map_err(|shortage| HalError::out_of_memory(format_args!("no memory to import {ty}"), shortage))?;
+        let storage = Storage::pending(bytes.len(), core.succeeded.clone(), core.memory.clone());
+        storage.fill(Contents::Host(memory));
+        Ok(Arc::new(SimBuffer::new(core.id, ty.clone(), Arc::new(storage))))
+    }
+
+    fn export(&self, buffer: &BufferRef) -> Result<HostBytes, HalError> {
+        self.core.alive()?;
+        let storage = self.own_buffer(buffer)?.storage();
+        storage.event().wait()?;
+        Ok(storage.clone())
     }
 
     fn download(&self, buffer: &BufferRef, bytes: &mut [u8]) -> Result<(), HalError> {
@@ -362,7 +420,7 @@ impl Device for SimDevice {
             return Err(invalid(format!("{} bytes asked of a {}", bytes.len(), buffer.ty())));
         }
         storage.event().wait()?;
-        bytes.copy_from_slice(storage.contents().bytes());
+        bytes.copy_from_slice(storage.contents());
         Ok(())
     }
 
@@ -388,9 +446,13 @@ impl Device for SimDevice {
     }
 
     fn synchronize(&self) -> Result<(), HalError> {
-        let mark = Arc::new(SimEvent::pending());
-        self.core.queue.push(Command::Mark(Completion::of(mark.clone())));
-        mark.wait()?;
+        // Without a thread nothing was submitted.
+        if let Some(thread) = self.thread.get() {
+            check_process(thread.process)?;
+            let mark = Arc::new(SimEvent::pending(thread.process));
+            self.core.queue.push(Command::Mark(Completion::of(mark.clone())));
+            mark.wait()?;
+        }
         self.core.alive()?;
         self.core.take_unreported().map_or(Ok(()), |failure| Err(failure.report()))
     }
@@ -412,10 +474,14 @@ impl Device for SimDevice {
 
 impl Drop for SimDevice {
     fn drop(&mut self) {
+        let Some(DeviceThread { handle, process }) = self.thread.take() else { return };
+        // In a forked process there is no such thread to stop, and perhaps a lock that it held.
+        if check_process(process).is_err() {
+            return;
+        }
         self.core.queue.push(Command::Stop);
-        let Some(thread) = self.thread.take() else { return };
         // A label may own the last handle and is dropped by the device thread, which cannot wait for itself.
-        if thread.thread().id() != std::thread::current().id() && thread.join().is_err() {
+        if handle.thread().id() != std::thread::current().id() && handle.join().is_err() {
             tracing::error!("the device thread of {} panicked", self.core.capabilities.name);
         }
     }

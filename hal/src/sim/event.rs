@@ -48,6 +48,8 @@ const DONE: u8 = 2;
 
 /// An event; pending until [`complete`](Self::complete).
 pub(super) struct SimEvent {
+    /// The process that runs the device thread.
+    process: u32,
     state: AtomicU8,
     failure: OnceLock<Arc<Failure>>,
     lock: Mutex<()>,
@@ -55,16 +57,18 @@ pub(super) struct SimEvent {
 }
 
 impl SimEvent {
-    pub(super) fn pending() -> Self {
-        SimEvent::in_state(PENDING)
+    /// An event that the device thread of `process` completes.
+    pub(super) fn pending(process: u32) -> Self {
+        SimEvent::in_state(PENDING, process)
     }
 
     pub(super) fn succeeded() -> Self {
-        SimEvent::in_state(DONE)
+        SimEvent::in_state(DONE, 0)
     }
 
-    fn in_state(state: u8) -> Self {
+    fn in_state(state: u8, process: u32) -> Self {
         SimEvent {
+            process,
             state: AtomicU8::new(state),
             failure: OnceLock::new(),
             lock: Mutex::new(()),
@@ -107,12 +111,26 @@ impl SimEvent {
     }
 }
 
+/// Whether the device thread that `process` started is a thread of this process.
+pub(super) fn check_process(process: u32) -> Result<(), HalError> {
+    if process == std::process::id() {
+        return Ok(());
+    }
+    let message = "this process was forked after the device had started, and the device's threads stayed behind; open a \
+                   device in the new process";
+    Err(HalError::new(crate::ErrorKind::DeviceLost, message))
+}
+
 impl Event for SimEvent {
     fn is_ready(&self) -> bool {
         self.state.load(Ordering::Acquire) == DONE
     }
 
     fn wait(&self) -> Result<(), HalError> {
+        if !self.is_ready() {
+            // Threads do not survive a fork: in the child nobody would ever complete this.
+            check_process(self.process)?;
+        }
         self.outcome().map_err(|failure| failure.report())
     }
 }
@@ -168,7 +186,7 @@ mod tests {
     #[test]
     fn sleeping_waiters_are_woken_with_one_outcome() {
         for fails in [false, true] {
-            let event = Arc::new(SimEvent::pending());
+            let event = Arc::new(SimEvent::pending(std::process::id()));
             let completion = Completion::of(event.clone());
             std::thread::scope(|scope| {
                 let waiters: Vec<_> = (0..4).map(|_| scope.spawn(|| event.wait())).collect();
@@ -186,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_lost_completion_fails_its_event() {
-        let event = Arc::new(SimEvent::pending());
+        let event = Arc::new(SimEvent::pending(std::process::id()));
         drop(Completion::of(event.clone()));
         assert_eq!(event.wait().unwrap_err().kind(), ErrorKind::Internal);
     }

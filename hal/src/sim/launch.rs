@@ -10,7 +10,7 @@ use systole_kernels::machine::Input;
 use systole_kernels::memory::Block;
 use systole_kernels::parallel::Parallel;
 
-use super::buffer::Storage;
+use super::buffer::{Contents, Storage};
 use super::device::Core;
 use super::event::{Completion, Failure};
 use super::executable::SimExecutable;
@@ -50,7 +50,7 @@ impl Submission {
         match outcome {
             Ok(blocks) => {
                 for (storage, block) in self.outputs.drain(..).zip(blocks.into_iter().flatten()) {
-                    storage.fill(block);
+                    storage.fill(Contents::Block(block));
                 }
                 self.done.succeed();
             }
@@ -128,7 +128,7 @@ impl Submission {
             .zip(&self.args)
             .map(|(arg, storage)| match reused.iter().find(|pair| pair.0 == arg) {
                 Some(&(_, output)) => Input::Output(output),
-                None => Input::Block(storage.contents()),
+                None => Input::Bytes(storage.contents()),
             })
             .collect();
         let machine = self.executable.machine();

@@ -170,7 +170,7 @@ impl<'l> Launch<'l> {
         for (n, &len) in resolved.lens.iter().enumerate() {
             let given = match inputs.get(n) {
                 None => outputs[n - inputs.len()].len(),
-                Some(Input::Block(block)) => block.len(),
+                Some(Input::Bytes(bytes)) => bytes.len(),
                 Some(Input::Output(output)) => {
                     if !prepared.in_place.contains(&(n as u16, *output)) {
                         let reason = format!("input {n} cannot share memory with output {output}");

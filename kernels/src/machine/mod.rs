@@ -60,8 +60,8 @@ use tiling::Walk;
 /// An input of a launch.
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
-    /// Its own memory.
-    Block(&'a Block),
+    /// Memory of its own, aligned to the element's size.
+    Bytes(&'a [u8]),
     /// The memory of output `n`, counted from 0 among the outputs, which holds the input's contents when the launch
     /// begins. Input and output must be one of the pairs of [`Machine::in_place`].
     Output(u16),
@@ -181,7 +181,7 @@ impl Machine {
         let &Step::Dot { rhs, rhs_input, .. } = &self.prepared.steps[self.prepared.dot?] else {
             unreachable!("the dot of a program is a dot");
         };
-        let Input::Block(block) = launch.inputs[rhs_input] else {
+        let Input::Bytes(bytes) = launch.inputs[rhs_input] else {
             unreachable!("an operand of a dot does not share memory with an output");
         };
         let grid = launch.resolved.grid();
@@ -190,16 +190,9 @@ impl Machine {
         }
         let dtype = self.program.buffers[rhs_input].dtype;
         let storage = Worker::with(Worker::take_packed);
-        let packed = accumulate::pack_rhs(
-            self.isa,
-            dtype,
-            launch.resolved,
-            rhs,
-            (0, 0..grid.cols.len()),
-            block.bytes(),
-            storage,
-        );
-        Some((packed, block.len()))
+        let packed =
+            accumulate::pack_rhs(self.isa, dtype, launch.resolved, rhs, (0, 0..grid.cols.len()), bytes, storage);
+        Some((packed, bytes.len()))
     }
 
     fn run_units(&self, launch: &Launch<'_>, outputs: &mut [&mut Block], pool: &dyn Parallel) -> Result<(), RunError> {

@@ -157,7 +157,7 @@ impl<'t> Tile<'t> {
 
     pub(super) fn input(&self, input: usize) -> &'t [u8] {
         match self.launch.inputs[input] {
-            Input::Block(block) => block.bytes(),
+            Input::Bytes(bytes) => bytes,
             Input::Output(_) => {
                 unreachable!("only loads read memory that is shared with an output")
             }

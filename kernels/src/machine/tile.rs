@@ -77,8 +77,8 @@ impl<'t> Tile<'t> {
             return Ok(());
         }
         let size = self.size(dst);
-        let block = match launch.inputs[input] {
-            Input::Block(block) => block,
+        let bytes = match launch.inputs[input] {
+            Input::Bytes(bytes) => bytes,
             Input::Output(output) => return self.load_shared(dst, usize::from(output), may_view),
         };
         let (height, width) = self.dims(view.vary);
@@ -91,7 +91,7 @@ impl<'t> Tile<'t> {
             + if view.vary.rows { region.rows.offset(self.rows.start) } else { 0 }
             + if view.vary.cols { region.cols.offset(self.cols.start) } else { 0 };
         if height * width == 1 {
-            let bits = movement::bits_at(block.bytes(), size, start as usize * size);
+            let bits = movement::bits_at(bytes, size, start as usize * size);
             self.bind(dst, Bind::Splat(bits));
             return Ok(());
         }
@@ -105,7 +105,7 @@ impl<'t> Tile<'t> {
             self.bind(dst, Bind::Input { input, offset, pitch });
             return Ok(());
         }
-        self.produce(dst, |_, out| movement::read(block.bytes(), size, &region, out))
+        self.produce(dst, |_, out| movement::read(bytes, size, &region, out))
     }
 
     /// Loads from memory that is shared with an output, of which the tile reads exactly the part that it writes.

@@ -353,7 +353,7 @@ fn failing(params: &[i64], scalars: &[u64], sizes: [usize; 3], shared: bool, exp
     sketch.store(sum, &[0, 1]);
     let machine = Machine::new(sketch.program, Isa::PORTABLE).unwrap();
     let [x, y, mut z] = sizes.map(|size| Block::new(size).unwrap());
-    let inputs = [Input::Block(&x), if shared { Input::Output(0) } else { Input::Block(&y) }];
+    let inputs = [Input::Bytes(x.bytes()), if shared { Input::Output(0) } else { Input::Bytes(y.bytes()) }];
     let error = machine.run(params, scalars, &inputs, &mut [&mut z], &Inline).expect_err("the arguments do not fit");
     assert_eq!(error.out_of_memory(), None);
     expected.assert_eq(&error.to_string());
@@ -381,7 +381,7 @@ fn accesses_that_leave_their_buffer_are_refused_at_launch() {
     }
     let machine = Machine::new(sketch.program, Isa::PORTABLE).unwrap();
     let (x, mut y) = (Block::new(32).unwrap(), Block::new(32).unwrap());
-    let run = machine.run(&[8], &[], &[Input::Block(&x)], &mut [&mut y], &Inline);
+    let run = machine.run(&[8], &[], &[Input::Bytes(x.bytes())], &mut [&mut y], &Inline);
     expect!["instruction 0 of `sketch` leaves its buffer"].assert_eq(&run.unwrap_err().to_string());
 }
 
@@ -396,7 +396,7 @@ fn stores_that_do_not_cover_their_output_once_are_refused_at_launch() {
     }
     let machine = Machine::new(sketch.program, Isa::PORTABLE).unwrap();
     let (x, mut y) = (Block::new(128).unwrap(), Block::new(128).unwrap());
-    let run = machine.run(&[4, 8], &[], &[Input::Block(&x)], &mut [&mut y], &Inline);
+    let run = machine.run(&[4, 8], &[], &[Input::Bytes(x.bytes())], &mut [&mut y], &Inline);
     expect!["`sketch` does not write each element of output 0 once"].assert_eq(&run.unwrap_err().to_string());
 }
 

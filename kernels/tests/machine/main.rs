@@ -44,7 +44,7 @@ fn run(case: &Case, machine: &Machine, shared: Option<(u16, u16)>, pool: &dyn Pa
             block
         })
         .collect();
-    let mut inputs: Vec<Input<'_>> = blocks.iter().map(Input::Block).collect();
+    let mut inputs: Vec<Input<'_>> = blocks.iter().map(|block| Input::Bytes(block.bytes())).collect();
     if let Some((input, output)) = shared {
         outputs[usize::from(output)].bytes_mut().copy_from_slice(blocks[usize::from(input)].bytes());
         inputs[usize::from(input)] = Input::Output(output);
