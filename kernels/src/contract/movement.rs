@@ -128,13 +128,14 @@ impl<S: Factor, V: Vectors> Movement<S, f32> for Wide<V> {
             for first in (0..count).step_by(SQUARE) {
                 for start in (band..len.min(band + 2 * SQUARE)).step_by(SQUARE) {
                     if start + SQUARE <= len && first + SQUARE <= count {
+                        let mut piece = [S::zeroed(); SQUARE * SQUARE];
+                        for (i, row) in piece.chunks_exact_mut(SQUARE).enumerate() {
+                            row.copy_from_slice(&line(first + i)[start..start + SQUARE]);
+                        }
+                        // All at once: eight at a time LLVM would widen one by one.
                         let mut square = [[0.0; SQUARE]; SQUARE];
-                        for (i, row) in square.iter_mut().enumerate() {
-                            let piece: &[S; SQUARE] =
-                                line(first + i)[start..].first_chunk().expect("a square lies within its lines");
-                            for (slot, element) in row.iter_mut().zip(piece) {
-                                *slot = element.widen();
-                            }
+                        for (slot, element) in square.as_flattened_mut().iter_mut().zip(&piece) {
+                            *slot = element.widen();
                         }
                         let square = self.0.transpose(&square);
                         let to = &mut to[start * stride..];
