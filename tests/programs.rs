@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use systole::Opcode;
+use systole::{DType, Opcode};
 use systole_fuzz::{Coverage, Devices, Setup, check, cut_down, generate, text};
 
 /// Shared by the tests below, which run side by side: so are the caches.
@@ -31,6 +31,9 @@ fn check_seeds(seeds: std::ops::Range<u64>) {
     // That the programs were worth checking.
     for &op in Opcode::ALL {
         assert!(coverage.ops(op) >= 10, "only {} of {op}\n{coverage}", coverage.ops(op));
+    }
+    for dtype in DType::ALL {
+        assert!(coverage.results(dtype) >= 200, "only {} of {dtype}\n{coverage}", coverage.results(dtype));
     }
     assert_eq!(coverage.runs, checks * 4, "debug, strict, and fused twice");
     assert!(coverage.tensors > coverage.runs, "{coverage}");

@@ -8,7 +8,7 @@ use systole_fusion::ir::{Attrs, DotDims, GatherDims, Opcode, Origin, PadAmounts,
 use systole_fusion::reference::{HostTensor, interpret};
 use systole_fusion::verify::verify;
 use systole_kernels::program::{Comparison, Monoid, Order};
-use systole_kernels::{DType, Element, Shape, TensorType};
+use systole_kernels::{DType, Element, Shape, TensorType, bf16, f16};
 
 const INF: f32 = f32::INFINITY;
 const NAN: f32 = f32::from_bits(0x7fc0_0000);
@@ -469,4 +469,95 @@ fn bad_inputs_and_traces_are_errors() {
         interpret(&bools, &[three]).expect_err("refused").to_string(),
         "input 0 has a bool whose byte is not 0 or 1"
     );
+}
+
+fn bf(values: &[f32]) -> Vec<bf16> {
+    values.iter().map(|&value| bf16::from_f32(value)).collect()
+}
+
+fn half(values: &[f32]) -> Vec<f16> {
+    values.iter().map(|&value| f16::from_f32(value)).collect()
+}
+
+#[test]
+fn n23_halves_round_the_f32_result() {
+    let add = |a: &[f32], b: &[f32], expected: &[f32]| {
+        check(Opcode::Add, &[&bf(a), &bf(b)], Attrs::None, &bf(expected));
+    };
+    // The last place of bf16 is 2 from 256 on: ties go to even.
+    add(&[256.0, 256.0, 3.38e38, -0.0], &[1.0, 3.0, 3.38e38, -0.0], &[256.0, 260.0, INF, -0.0]);
+    check(Opcode::Add, &[&half(&[65504.0, 65504.0]), &half(&[15.99, 16.0])], Attrs::None, &half(&[65504.0, INF]));
+    let place = 2f32.powi(-24);
+    check(
+        Opcode::Multiply,
+        &[&half(&[place, 3.0 * place, 2f32.powi(-14)]), &half(&[0.5, 0.5, 0.75])],
+        Attrs::None,
+        &half(&[0.0, 2.0 * place, 0.75 * 2f32.powi(-14)]),
+    );
+    check(Opcode::Exponential, &[&bf(&[1.0, 89.0])], Attrs::None, &bf(&[2.718_281_7, INF]));
+    check(Opcode::Floor, &[&half(&[-0.5, 2.5])], Attrs::None, &half(&[-1.0, 2.0]));
+    check(Opcode::Remainder, &[&bf(&[-7.0]), &bf(&[4.0])], Attrs::None, &bf(&[-3.0]));
+
+    let signalling = [bf16::from_bits(0xff81), bf16::from_bits(0x7fc0)];
+    check(Opcode::Sign, &[&signalling], Attrs::None, &[bf16::from_bits(0x7fc0); 2]);
+    check(Opcode::Negate, &[&signalling], Attrs::None, &[bf16::from_bits(0x7f81), bf16::from_bits(0xffc0)]);
+    check(Opcode::Abs, &[&[f16::from_bits(0xfc01)]], Attrs::None, &[f16::from_bits(0x7c01)]);
+    let ordered = [0xfe00, 0xfc01, 0xfc00, 0x8000, 0x0000, 0x0001, 0x7c00, 0x7c01, 0x7e00].map(f16::from_bits);
+    let less = Attrs::Compare { direction: Comparison::Lt, order: Order::Total };
+    check(Opcode::Compare, &[&ordered[..8], &ordered[1..]], less, &[true; 8]);
+    let equal = Attrs::Compare { direction: Comparison::Eq, order: Order::Partial };
+    check(Opcode::Compare, &[&half(&[0.0, NAN]), &half(&[-0.0, NAN])], equal, &[true, false]);
+}
+
+#[test]
+fn n24_conversions_to_halves_round_once() {
+    let to = Attrs::Convert;
+    // By way of an f32 rounded to nearest the first would be a tie of bf16, and go to even.
+    check(Opcode::Convert, &[&[0x0101_0001, 0x0101_0000]], to(DType::BF16), &bf(&[16_908_288.0, 16_777_216.0]));
+    check(Opcode::Convert, &[&[-0x0101_0000_0000_0001i64]], to(DType::BF16), &bf(&[-72_620_543_991_349_248.0]));
+    check(Opcode::Convert, &[&[u32::MAX]], to(DType::BF16), &bf(&[4_294_967_296.0]));
+    check(
+        Opcode::Convert,
+        &[&[65_519i64, 65_520, i64::MIN, 2049]],
+        to(DType::F16),
+        &half(&[65504.0, INF, -INF, 2048.0]),
+    );
+    check(Opcode::Convert, &[&[true, false]], to(DType::F16), &half(&[1.0, 0.0]));
+    let between = [1.0 + 2f32.powi(-8), 1.0 + 3.0 * 2f32.powi(-8), -0.0, INF];
+    check(Opcode::Convert, &[&half(&between)], to(DType::BF16), &bf(&[1.0, 1.0 + 2f32.powi(-6), -0.0, INF]));
+    check(Opcode::Convert, &[&bf(&[1e10, 2f32.powi(-25), 2f32.powi(-24)])], to(DType::F16), &half(&[INF, 0.0, 6e-8]));
+    check(Opcode::Convert, &[&[PAYLOAD, 1.0 + 2f32.powi(-8)]], to(DType::BF16), &[bf16::from_bits(0x7fc0), bf16::ONE]);
+    let payloads = [bf16::from_bits(0xff81)];
+    check(Opcode::Convert, &[&payloads], to(DType::BF16), &[bf16::from_bits(0x7fc0)]);
+    check(Opcode::Convert, &[&payloads], to(DType::F16), &[f16::from_bits(0x7e00)]);
+    check(Opcode::Convert, &[&payloads], to(DType::F32), &[NAN]);
+    check(Opcode::Convert, &[&bf(&[-2.5, 3e9, NAN])], to(DType::I32), &[-2, i32::MAX, 0]);
+    let index = evaluate(Opcode::Iota, &[], Attrs::Iota { ty: ty(DType::BF16, &[260]), dimension: 0 }, &[]);
+    assert_eq!(index.to_vec::<bf16>()[255..], bf(&[255.0, 256.0, 256.0, 258.0, 260.0]), "N17");
+}
+
+#[test]
+fn n25_sums_of_halves_round_at_the_end() {
+    let sum = |elements: &[f32], init: f32| {
+        let operands = [row(&bf(elements)), HostTensor::scalar(bf16::from_f32(init))];
+        let dims = Attrs::Reduce([0].into_iter().collect());
+        evaluate(Opcode::Reduce, &operands, dims, &[monoid_region(Monoid::Add, DType::BF16)]).to_vec::<bf16>()
+    };
+    assert_eq!(sum(&[1.0; 1000], 0.0), bf(&[1000.0]), "in bf16 it would stop at 256");
+    assert_eq!(sum(&[256.0, 1.0], 1.0), bf(&[258.0]), "init is added before the rounding");
+    assert_eq!(sum(&[], 1.0), bf(&[1.0]));
+    assert_eq!(sum(&[NAN], 1.0)[0].to_bits(), 0x7fc0);
+
+    let (lhs, rhs) = (row(&bf(&[256.0, 1.0, 1.0])), row(&bf(&[1.0; 3])));
+    let product = evaluate(Opcode::DotGeneral, &[lhs, rhs], dot_dims(0, 0), &[]);
+    assert_eq!(product.to_vec::<bf16>(), bf(&[258.0]));
+    let one = bf(&[1.0 + 2f32.powi(-7)]);
+    let wide = DotDims {
+        lhs_contracting: [0].into_iter().collect(),
+        rhs_contracting: [0].into_iter().collect(),
+        result: Some(DType::F32),
+        ..DotDims::default()
+    };
+    let product = evaluate(Opcode::DotGeneral, &[row(&one), row(&one)], Attrs::Dot(Box::new(wide)), &[]);
+    assert_eq!(product.to_vec::<f32>(), [1.0 + 2f32.powi(-6) + 2f32.powi(-14)]);
 }

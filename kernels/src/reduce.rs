@@ -607,6 +607,30 @@ mod tests {
     }
 
     #[test]
+    fn halves_reduce_in_f32_and_round_once() {
+        let (narrow, wide) =
+            (Reducer::new(Monoid::Add, DType::BF16).unwrap(), Reducer::new(Monoid::Add, DType::F32).unwrap());
+        assert_eq!((narrow.col_acc(3), narrow.row_acc(3)), (wide.col_acc(3), wide.row_acc(3)), "lanes are f32");
+        for isa in Isa::available() {
+            for n in [0, 1, 9, 64, 65, 1025, 5000] {
+                let src: Vec<bf16> = noise(n, n as u32 + 1).into_iter().map(bf16::narrow).collect();
+                let widened: Vec<f32> = src.iter().map(|x| x.widen()).collect();
+                let init = bf16::from_f32(0.3);
+                let bits = init.to_bits().into();
+                let expected = |lanes| bf16::narrow(in_order(&widened, lanes, init.widen(), |a, b| a + b)).to_bits();
+                let mut out = [bf16::ZERO];
+                narrow.whole_cols(isa, bytemuck::cast_slice(&src), n, bits, bytemuck::cast_slice_mut(&mut out));
+                assert_eq!(out[0].to_bits(), expected(COL_LANES), "{isa} {n} along columns");
+                let mut acc = vec![0f32; ROW_LANES];
+                narrow.feed_rows(isa, bytemuck::cast_slice_mut(&mut acc), 0, bytemuck::cast_slice(&src), 1);
+                let acc = bytemuck::cast_slice_mut(&mut acc);
+                narrow.finish_rows(isa, acc, n, bits, bytemuck::cast_slice_mut(&mut out));
+                assert_eq!(out[0].to_bits(), expected(ROW_LANES), "{isa} {n} along rows");
+            }
+        }
+    }
+
+    #[test]
     fn float_maximum_and_minimum_know_zeros_and_nan() {
         let reduce = |monoid, elements: &[f32], init: f32| {
             let mut out = [0f32];

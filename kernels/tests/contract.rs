@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
-use systole_kernels::DType;
 use systole_kernels::contract::{DotOperand, PackedRhs, dot};
+use systole_kernels::numerics::Half;
 use systole_kernels::simd::Isa;
+use systole_kernels::{DType, bf16, f16};
 
 /// A matrix inside a buffer: element (free, contract) lies at `free[i] + contract[k]`.
 #[derive(Clone, Debug)]
@@ -257,4 +258,61 @@ fn another_dtype_than_packed_is_a_bug() {
     let layout = &layouts(2, 2)[0];
     let packed = PackedRhs::pack(Isa::PORTABLE, DType::I32, &layout.operand(&[1i32, 2, 3, 4]));
     dot(Isa::PORTABLE, (DType::F32, DType::F32), &layout.operand(&[1f32, 2.0, 3.0, 4.0]), &packed, 0..2, &mut [0; 16]);
+}
+
+/// 16-bit operands, also with special values among them: the chain of the widened ones, as it is and rounded once.
+fn check_halves<H: Half>(dtype: DType, round: fn(f32) -> H) {
+    let mut random = Random(7);
+    for (rows, depth, columns) in [(1, 300, 33), (50, 129, 21), (11, 1, 16), (3, 0, 5), (60, 16, 24)] {
+        for (lhs, rhs) in
+            layouts(rows, depth).iter().flat_map(|lhs| layouts(columns, depth).into_iter().map(move |rhs| (lhs, rhs)))
+        {
+            let mut elements = |len: usize| -> Vec<H> {
+                let spiced = random.next().is_multiple_of(4);
+                let any = |bits: u64| H::of_bits(bits as u16);
+                (0..len)
+                    .map(|_| {
+                        if spiced && random.next().is_multiple_of(50) {
+                            any(random.next())
+                        } else {
+                            round(random.float())
+                        }
+                    })
+                    .collect()
+            };
+            let (a, b) = (elements(lhs.len), elements(rhs.len));
+            let from = columns / 3;
+            for isa in Isa::available() {
+                let packed = PackedRhs::pack(isa, dtype, &rhs.operand(&b));
+                let mut wide = vec![f32::NAN; rows * (columns - from)];
+                let mut narrow = vec![H::of_bits(u16::MAX); wide.len()];
+                let operand = lhs.operand(&a);
+                dot(isa, (dtype, DType::F32), &operand, &packed, from..columns, bytemuck::cast_slice_mut(&mut wide));
+                dot(isa, (dtype, dtype), &operand, &packed, from..columns, bytemuck::cast_slice_mut(&mut narrow));
+                for (at, (wide, narrow)) in wide.iter().zip(&narrow).enumerate() {
+                    let (i, j) = (at / (columns - from), from + at % (columns - from));
+                    let expected = chain(depth, |k| (lhs.at(&a, i, k).widen(), rhs.at(&b, j, k).widen()));
+                    assert_eq!(wide.to_bits(), expected.to_bits(), "{dtype} on {isa} at {i}, {j}");
+                    let rounded: u16 = bytemuck::cast(round(expected));
+                    assert_eq!(bytemuck::cast::<H, u16>(*narrow), rounded, "{dtype} on {isa} at {i}, {j}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn halves_are_summed_in_f32_and_rounded_once() {
+    // Canonical NaNs, which are all that a chain gives, keep their upper bits.
+    check_halves(DType::BF16, bf16::from_f32);
+    check_halves(DType::F16, f16::from_f32);
+}
+
+#[test]
+#[should_panic(expected = "contraction is not defined from bf16 to f16")]
+fn no_contraction_converts_between_halves() {
+    let layout = &layouts(2, 2)[0];
+    let elements = [bf16::ONE; 4];
+    let packed = PackedRhs::pack(Isa::PORTABLE, DType::BF16, &layout.operand(&elements));
+    dot(Isa::PORTABLE, (DType::BF16, DType::F16), &layout.operand(&elements), &packed, 0..2, &mut [0; 8]);
 }

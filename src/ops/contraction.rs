@@ -11,12 +11,15 @@ use crate::tensor::Tensor;
 
 impl Tensor {
     /// StableHLO's `dot_general`: batching dimensions, then this tensor's other dimensions, then `rhs`'s. Each sum
-    /// follows the order of docs/numerics.md, so a row's bits do not depend on the rest of the batch.
+    /// follows the order of docs/numerics.md, so a row's bits do not depend on the rest of the batch. f16 and bf16 are
+    /// summed in f32, and [`DotDims::result`] can ask for these sums as they are.
     ///
     /// # Errors
     /// Dimension numbers or extents that do not fit.
     #[track_caller]
     pub fn dot_general(&self, rhs: &Tensor, dims: DotDims) -> Result<Tensor> {
+        let result = dims.result.filter(|&dtype| dtype != self.dtype());
+        let dims = DotDims { result, ..dims };
         record(Opcode::DotGeneral, &[self, rhs], Attrs::Dot(Box::new(dims)), Origin::caller())
     }
 
@@ -49,6 +52,7 @@ impl Tensor {
             rhs_batching: batching,
             lhs_contracting: Dims::from_slice(&[rank + 1]),
             rhs_contracting: Dims::from_slice(&[rank]),
+            ..DotDims::default()
         };
         record(Opcode::DotGeneral, &[&lhs, &rhs], Attrs::Dot(Box::new(dims)), origin)
     }

@@ -114,7 +114,8 @@ impl Writer {
     }
 
     pub(super) fn dot(&mut self, dims: &DotDims) {
-        self.words.push(dims.lhs_batching.len() as u32 | (dims.lhs_contracting.len() as u32) << 8);
+        let result = dims.result.map_or(0, |dtype| dtype as u32 + 1);
+        self.words.push(dims.lhs_batching.len() as u32 | (dims.lhs_contracting.len() as u32) << 8 | result << 16);
         self.dims(&dims.lhs_batching);
         self.dims(&dims.rhs_batching);
         self.dims(&dims.lhs_contracting);
@@ -213,12 +214,13 @@ impl<'a> Reader<'a> {
 
     pub(super) fn dot(&mut self) -> DotDims {
         let word = self.word();
-        let (batching, contracting) = ((word & 0xff) as usize, (word >> 8) as usize);
+        let (batching, contracting) = ((word & 0xff) as usize, (word >> 8 & 0xff) as usize);
         DotDims {
             lhs_batching: self.dims(batching),
             rhs_batching: self.dims(batching),
             lhs_contracting: self.dims(contracting),
             rhs_contracting: self.dims(contracting),
+            result: (word >> 16).checked_sub(1).map(|dtype| DType::ALL[dtype as usize]),
         }
     }
 

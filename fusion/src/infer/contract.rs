@@ -1,8 +1,9 @@
 //! `dot_general`.
 //!
-//! C1–C10 and C12, with the operands' common dtype as the result's.
+//! C1–C10 and C12, with the operands' common dtype as the result's, or `f32` for 16-bit floats.
 
 use smallvec::SmallVec;
+use systole_kernels::contract::contracts;
 use systole_kernels::{Shape, TensorType};
 
 use super::{Reason, admit, distinct_below, same_dtype, take};
@@ -12,7 +13,15 @@ pub(super) fn dot_general(op: Opcode, operands: &[&TensorType], dims: &DotDims) 
     let [lhs, rhs] = take(operands)?;
     same_dtype("operand", lhs, rhs)?;
     admit(op, lhs.dtype)?;
-    let DotDims { lhs_batching, rhs_batching, lhs_contracting, rhs_contracting } = dims;
+    let DotDims { lhs_batching, rhs_batching, lhs_contracting, rhs_contracting, result } = dims;
+    if *result == Some(lhs.dtype) {
+        // Else one op would have two spellings, and a key for each.
+        return Err(format!("the result is named {} as the operands are: leave it out", lhs.dtype));
+    }
+    let dtype = result.unwrap_or(lhs.dtype);
+    if !contracts(lhs.dtype, dtype) {
+        return Err(format!("the product of {} has no result of dtype {dtype}", lhs.dtype));
+    }
     distinct_below("lhs_batching_dimensions", lhs_batching, lhs.rank())?;
     distinct_below("rhs_batching_dimensions", rhs_batching, rhs.rank())?;
     distinct_below("lhs_contracting_dimensions", lhs_contracting, lhs.rank())?;
@@ -25,7 +34,7 @@ pub(super) fn dot_general(op: Opcode, operands: &[&TensorType], dims: &DotDims) 
     let mut shape: SmallVec<[usize; 4]> = lhs_batching.iter().map(|&d| lhs.shape[d as usize]).collect();
     shape.extend(free(lhs, lhs_batching, lhs_contracting));
     shape.extend(free(rhs, rhs_batching, rhs_contracting));
-    Ok(TensorType { dtype: lhs.dtype, shape: Shape::new(shape) })
+    Ok(TensorType { dtype, shape: Shape::new(shape) })
 }
 
 fn disjoint(side: &str, batching: &[u32], contracting: &[u32]) -> Result<(), Reason> {

@@ -408,6 +408,7 @@ fn dot_general() {
             rhs_batching: dims(rb),
             lhs_contracting: dims(lc),
             rhs_contracting: dims(rc),
+            result: None,
         }))
     };
     let operands = [ty(F32, &[5, 2, 3]), ty(F32, &[3, 4, 5])];
@@ -448,6 +449,23 @@ fn dot_general() {
         &[ty(DType::Bool, &[2]), ty(DType::Bool, &[2])],
         dims(&[], &[], &[0], &[0]),
         expect!["dot_general(tensor<2xi1>, tensor<2xi1>): takes an integer or float dtype, not bool"],
+    );
+    let to = |result: DType| Attrs::Dot(Box::new(DotDims { result: Some(result), ..DotDims::default() }));
+    let halves = [ty(DType::BF16, &[2]), ty(DType::BF16, &[3])];
+    check(Opcode::DotGeneral, &halves, to(F32), expect!["tensor<2x3xf32>"]);
+    check(
+        Opcode::DotGeneral,
+        &halves,
+        to(DType::BF16),
+        expect![
+            "dot_general(tensor<2xbf16>, tensor<3xbf16>): the result is named bf16 as the operands are: leave it out"
+        ],
+    );
+    check(
+        Opcode::DotGeneral,
+        &halves,
+        to(DType::F16),
+        expect!["dot_general(tensor<2xbf16>, tensor<3xbf16>): the product of bf16 has no result of dtype f16"],
     );
 }
 

@@ -107,7 +107,7 @@ pub struct PadAmounts {
     pub interior: SmallVec<[i64; 4]>,
 }
 
-/// `dot_general`'s dimension numbers. The result has the batching dimensions, then lhs's others, then rhs's others.
+/// `dot_general`'s dimension numbers and result dtype. The result has the batching dimensions, then lhs's others, then rhs's others.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct DotDims {
     /// Batching dimensions of lhs.
@@ -118,6 +118,8 @@ pub struct DotDims {
     pub lhs_contracting: Dims,
     /// Contracting dimensions of rhs, pairwise with lhs's.
     pub rhs_contracting: Dims,
+    /// Result dtype where it is not the operands': `F32` for 16-bit floats, whose sums are then not rounded to them.
+    pub result: Option<DType>,
 }
 
 /// `gather`'s dimension numbers, named as in StableHLO.

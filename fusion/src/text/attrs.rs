@@ -31,7 +31,7 @@ pub(super) fn attrs(
         OpClass::Compare => compare(operand, dictionary),
         OpClass::Movement => movement(op, dictionary, result),
         OpClass::Reduce => Ok(Attrs::Reduce(dictionary.dims("dimensions")?)),
-        OpClass::Contract => dot(dictionary),
+        OpClass::Contract => dot(operand, dictionary, result),
         OpClass::Gather => gather(dictionary),
     }
 }
@@ -93,7 +93,7 @@ fn compare(operand: Option<&TensorType>, dictionary: &Dictionary) -> Result<Attr
     Ok(Attrs::Compare { direction, order })
 }
 
-fn dot(dictionary: &Dictionary) -> Result<Attrs> {
+fn dot(operand: Option<&TensorType>, dictionary: &Dictionary, result: &TensorType) -> Result<Attrs> {
     if dictionary.get("algorithm").is_some() {
         return Err(Kind::Unsupported(String::from("dot algorithms are not supported")));
     }
@@ -103,6 +103,7 @@ fn dot(dictionary: &Dictionary) -> Result<Attrs> {
         rhs_batching: dims.optional_dims("rhs_batching_dimensions")?,
         lhs_contracting: dims.optional_dims("lhs_contracting_dimensions")?,
         rhs_contracting: dims.optional_dims("rhs_contracting_dimensions")?,
+        result: Some(result.dtype).filter(|&dtype| operand.is_some_and(|operand| operand.dtype != dtype)),
     })))
 }
 

@@ -375,6 +375,7 @@ impl Evaluation<'_> {
             rhs_batching: [0].into_iter().collect(),
             lhs_contracting: [2].into_iter().collect(),
             rhs_contracting: [2].into_iter().collect(),
+            ..DotDims::default()
         };
         op(Opcode::DotGeneral, &[&side(lhs, Vary::ROWS), &side(rhs, Vary::COLS)], Attrs::Dot(Box::new(dims)), &[])
     }

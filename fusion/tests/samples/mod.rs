@@ -5,6 +5,7 @@ use systole_fusion::ir::region::{MONOIDS, monoid_op, monoid_region};
 use systole_fusion::ir::{
     Attrs, DotDims, GatherDims, Literal, OpClass, Opcode, Origin, PadAmounts, Region, SliceLimits, Trace,
 };
+use systole_kernels::contract::contracts;
 use systole_kernels::program::{Comparison, Order};
 use systole_kernels::{DType, Scalar, Shape, TensorType};
 
@@ -93,6 +94,7 @@ fn of_dtype(op: Opcode, dtype: DType) -> Vec<Trace> {
                     rhs_batching: [2].into_iter().collect(),
                     lhs_contracting: [2].into_iter().collect(),
                     rhs_contracting: [0].into_iter().collect(),
+                    result: Some(DType::F32).filter(|&wide| wide != dtype && contracts(dtype, wide)),
                 },
             ),
             (vec![2], vec![3], DotDims::default()),

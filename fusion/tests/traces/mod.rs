@@ -149,6 +149,7 @@ impl Builder {
             rhs_batching: list(batch[1]),
             lhs_contracting: list(contract[0]),
             rhs_contracting: list(contract[1]),
+            ..DotDims::default()
         };
         self.push(Opcode::DotGeneral, &[lhs, rhs], Attrs::Dot(Box::new(dims)))
     }

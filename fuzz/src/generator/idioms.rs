@@ -3,7 +3,7 @@
 use systole_fusion::ir::attrs::Dims;
 use systole_fusion::ir::{Attrs, DotDims, Opcode};
 use systole_kernels::program::{Comparison, Monoid, Order};
-use systole_kernels::{DType, Shape, TensorType};
+use systole_kernels::{DType, Scalar, Shape, TensorType};
 
 use super::builder::Builder;
 use super::ops;
@@ -28,20 +28,28 @@ pub(super) fn say(b: &mut Builder) -> Option<Handle> {
     }
 }
 
+/// A float dtype, as often as programs use it.
+fn float_dtype(b: &mut Builder) -> DType {
+    use DType::{BF16, F16, F32};
+    *b.random.pick(&[F32, F32, F32, F32, F32, F32, BF16, BF16, BF16, F16])
+}
+
 /// A float tensor of at least `rank` dimensions.
 fn floats(b: &mut Builder, rank: usize) -> Option<Handle> {
+    let dtype = float_dtype(b);
     if b.random.chance(70)
-        && let Some(found) = b.find(|live| live.dtype == DType::F32 && live.rank() >= rank)
+        && let Some(found) = b.find(|live| live.dtype == dtype && live.rank() >= rank)
     {
         return Some(found);
     }
     let rank = rank.max(1 + b.random.below(3));
     let shape = b.shape_of_rank(rank);
-    b.upload(TensorType::new(DType::F32, shape))
+    b.upload(TensorType::new(dtype, shape))
 }
 
-fn number(b: &mut Builder, value: f32) -> Option<Handle> {
-    b.constant(value.into(), [])
+/// A scalar of the dtype of `like`.
+fn number(b: &mut Builder, like: Handle, value: f64) -> Option<Handle> {
+    b.constant(Scalar::from_f64(b.dtype(like), value), [])
 }
 
 /// Both at the larger of their shapes.
@@ -92,21 +100,21 @@ fn softmax_of(b: &mut Builder, x: Handle, dim: usize) -> Option<Handle> {
 fn layer_norm(b: &mut Builder) -> Option<Handle> {
     let x = floats(b, 1)?;
     let dim = normalised(b, x);
-    let count = number(b, b.shape(x)[dim] as f32)?;
+    let count = number(b, x, b.shape(x)[dim] as f64)?;
     let sum = spread(b, x, Monoid::Add, dim)?;
     let mean = with(b, Opcode::Divide, sum, count)?;
     let centred = b.plain(Opcode::Subtract, &[x, mean])?;
     let squares = b.plain(Opcode::Multiply, &[centred, centred])?;
     let sum = spread(b, squares, Monoid::Add, dim)?;
     let variance = with(b, Opcode::Divide, sum, count)?;
-    let epsilon = number(b, 1e-5)?;
+    let epsilon = number(b, x, 1e-5)?;
     let variance = with(b, Opcode::Add, variance, epsilon)?;
     let scale = b.plain(Opcode::Rsqrt, &[variance])?;
     let normal = b.plain(Opcode::Multiply, &[centred, scale])?;
     if dim + 1 < b.rank(x) || b.random.chance(30) {
         return Some(normal);
     }
-    let row = TensorType::new(DType::F32, [b.shape(x)[dim]]);
+    let row = TensorType::new(b.dtype(x), [b.shape(x)[dim]]);
     let gain = b.like(&row)?;
     let scaled = with(b, Opcode::Multiply, normal, gain)?;
     let bias = b.like(&row)?;
@@ -129,6 +137,7 @@ fn matmul(b: &mut Builder, lhs: Handle, columns: usize) -> Option<Handle> {
     let dims = DotDims {
         lhs_contracting: Dims::from_slice(&[shape.rank() as u32 - 1]),
         rhs_contracting: Dims::from_slice(&[contracted]),
+        result: ops::dot_result(b, lhs),
         ..DotDims::default()
     };
     b.record(Opcode::DotGeneral, &[lhs, weights], Attrs::Dot(Box::new(dims)), None)
@@ -137,7 +146,7 @@ fn matmul(b: &mut Builder, lhs: Handle, columns: usize) -> Option<Handle> {
 fn activation(b: &mut Builder, x: Handle) -> Option<Handle> {
     match b.random.below(5) {
         0 => {
-            let zero = number(b, 0.0)?;
+            let zero = number(b, x, 0.0)?;
             with(b, Opcode::Maximum, x, zero)
         }
         1 => b.plain(Opcode::Tanh, &[x]),
@@ -146,7 +155,7 @@ fn activation(b: &mut Builder, x: Handle) -> Option<Handle> {
             b.plain(Opcode::Multiply, &[x, gate])
         }
         3 => {
-            let (low, high) = (number(b, -1.0)?, number(b, 6.0)?);
+            let (low, high) = (number(b, x, -1.0)?, number(b, x, 6.0)?);
             b.plain(Opcode::Clamp, &[low, x, high])
         }
         _ => Some(x),
@@ -160,11 +169,11 @@ fn dense_layer(b: &mut Builder) -> Option<Handle> {
         // A prologue: the operand is computed, converted or scaled.
         let ty = TensorType { dtype: DType::I32, shape: b.shape(x) };
         let other = b.like(&ty)?;
-        x = b.convert(other, DType::F32)?;
+        x = b.convert(other, b.dtype(x))?;
     }
     let columns = b.extent();
     let product = matmul(b, x, columns)?;
-    let bias = b.like(&TensorType::new(DType::F32, [columns]))?;
+    let bias = b.like(&TensorType::new(b.dtype(product), [columns]))?;
     let y = with(b, Opcode::Add, product, bias)?;
     let y = activation(b, y)?;
     if b.random.chance(60) {
@@ -200,8 +209,8 @@ fn optimiser(b: &mut Builder) -> Option<Handle> {
     let parameter = floats(b, 1)?;
     let ty = b.ty(parameter).clone();
     let (gradient, m, v) = (b.like(&ty)?, b.like(&ty)?, b.like(&ty)?);
-    let scaled = |b: &mut Builder, x: Handle, factor: f32| {
-        let factor = number(b, factor)?;
+    let scaled = |b: &mut Builder, x: Handle, factor: f64| {
+        let factor = number(b, x, factor)?;
         with(b, Opcode::Multiply, x, factor)
     };
     let (m, step) = (scaled(b, m, 0.9)?, scaled(b, gradient, 0.1)?);
@@ -210,7 +219,7 @@ fn optimiser(b: &mut Builder) -> Option<Handle> {
     let (v, step) = (scaled(b, v, 0.999)?, scaled(b, squares, 0.001)?);
     let v = b.plain(Opcode::Add, &[v, step])?;
     let root = b.plain(Opcode::Sqrt, &[v])?;
-    let epsilon = number(b, 1e-8)?;
+    let epsilon = number(b, root, 1e-8)?;
     let root = with(b, Opcode::Add, root, epsilon)?;
     let update = b.plain(Opcode::Divide, &[m, root])?;
     let update = scaled(b, update, 0.01)?;
@@ -230,7 +239,7 @@ fn masked(b: &mut Builder) -> Option<Handle> {
     let columns = index(b, shape.rank() - 1)?;
     let attrs = Attrs::Compare { direction: Comparison::Ge, order: Order::Partial };
     let mask = b.record(Opcode::Compare, &[rows, columns], attrs, None)?;
-    let far = number(b, f32::NEG_INFINITY)?;
+    let far = number(b, x, f64::NEG_INFINITY)?;
     let far = b.expand(far, &shape)?;
     let scores = b.plain(Opcode::Select, &[mask, x, far])?;
     softmax_of(b, scores, shape.rank() - 1)
@@ -324,7 +333,7 @@ fn attention(b: &mut Builder) -> Option<Handle> {
     if heads * positions * positions * width > b.dot_work {
         return None;
     }
-    let ty = TensorType::new(DType::F32, [heads, positions, width]);
+    let ty = TensorType::new(float_dtype(b), [heads, positions, width]);
     let (query, key, value) = (b.like(&ty)?, b.like(&ty)?, b.like(&ty)?);
     let batched = |lhs: u32, rhs: u32| {
         Attrs::Dot(Box::new(DotDims {
@@ -332,10 +341,11 @@ fn attention(b: &mut Builder) -> Option<Handle> {
             rhs_batching: Dims::from_slice(&[0]),
             lhs_contracting: Dims::from_slice(&[lhs]),
             rhs_contracting: Dims::from_slice(&[rhs]),
+            ..DotDims::default()
         }))
     };
     let scores = b.record(Opcode::DotGeneral, &[query, key], batched(2, 2), None)?;
-    let scale = number(b, (width as f32).sqrt().recip())?;
+    let scale = number(b, scores, (width as f64).sqrt().recip())?;
     let scores = with(b, Opcode::Multiply, scores, scale)?;
     let weights = softmax_of(b, scores, 2)?;
     b.record(Opcode::DotGeneral, &[weights, value], batched(2, 1), None)
@@ -360,7 +370,7 @@ fn gradient(b: &mut Builder) -> Option<Handle> {
     let x = floats(b, 2)?;
     let ty = b.ty(x).clone();
     let upstream = b.like(&ty)?;
-    let zero = number(b, 0.0)?;
+    let zero = number(b, x, 0.0)?;
     let zeros = b.expand(zero, &ty.shape)?;
     let attrs = Attrs::Compare { direction: Comparison::Gt, order: Order::Partial };
     let alive = b.record(Opcode::Compare, &[x, zeros], attrs, None)?;
@@ -381,7 +391,7 @@ fn embedding(b: &mut Builder) -> Option<Handle> {
         return None;
     }
     let rows = ops::rows(b, table)?;
-    let factor = number(b, 0.5)?;
+    let factor = number(b, rows, 0.5)?;
     let scaled = with(b, Opcode::Multiply, rows, factor)?;
     if b.random.chance(50) { ops::reduce(b, scaled) } else { Some(scaled) }
 }

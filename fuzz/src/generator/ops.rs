@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 use systole_fusion::ir::attrs::Dims;
 use systole_fusion::ir::region::monoid_op;
 use systole_fusion::ir::{Attrs, DotDims, GatherDims, OpClass, Opcode, PadAmounts, SliceLimits};
+use systole_kernels::contract::contracts;
 use systole_kernels::program::{Comparison, Monoid, Order};
 use systole_kernels::{DType, Scalar, Shape, TensorType};
 
@@ -318,9 +319,16 @@ pub(super) fn dot(b: &mut Builder, lhs: Handle) -> Option<Handle> {
         rhs_contracting: partners(&contracting),
         lhs_batching: batching,
         lhs_contracting: contracting,
+        result: dot_result(b, lhs),
     };
     let rhs = b.like(&TensorType { dtype: b.dtype(lhs), shape: rhs_shape })?;
     b.record(Opcode::DotGeneral, &[lhs, rhs], Attrs::Dot(Box::new(dims)), None)
+}
+
+/// Now and then the sums of 16-bit floats as they are.
+pub(super) fn dot_result(b: &mut Builder, lhs: Handle) -> Option<DType> {
+    let wide = DType::F32;
+    (b.dtype(lhs) != wide && contracts(b.dtype(lhs), wide) && b.random.chance(40)).then_some(wide)
 }
 
 fn gather(b: &mut Builder) -> Option<Handle> {

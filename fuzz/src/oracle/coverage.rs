@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::AddAssign;
 
-use systole::{FlushReport, PlanSource};
+use systole::{DType, FlushReport, PlanSource};
 use systole_fusion::ir::{Opcode, Trace};
 
 /// Totals over programs.
@@ -31,6 +31,8 @@ pub struct Coverage {
     pub strays: u64,
     /// Ops recorded by the programs, by opcode.
     ops: Vec<u64>,
+    /// Their results, by dtype.
+    results: [u64; DType::ALL.len()],
 }
 
 impl Default for Coverage {
@@ -47,6 +49,7 @@ impl Default for Coverage {
             fused_programs: 0,
             strays: 0,
             ops: vec![0; Opcode::ALL.len()],
+            results: [0; DType::ALL.len()],
         }
     }
 }
@@ -57,10 +60,16 @@ impl Coverage {
         self.ops[op as usize]
     }
 
+    /// Results of that dtype in the programs.
+    pub fn results(&self, dtype: DType) -> u64 {
+        self.results[dtype as usize]
+    }
+
     pub(super) fn count_program(&mut self, trace: &Trace) {
         self.programs += 1;
         for node in trace.nodes() {
             self.ops[node.op as usize] += 1;
+            self.results[trace.ty(node.result()).dtype as usize] += 1;
         }
     }
 
@@ -91,6 +100,7 @@ impl AddAssign<&Coverage> for Coverage {
         self.fused_programs += other.fused_programs;
         self.strays += other.strays;
         self.ops.iter_mut().zip(&other.ops).for_each(|(ops, more)| *ops += more);
+        self.results.iter_mut().zip(&other.results).for_each(|(results, more)| *results += more);
     }
 }
 
@@ -109,6 +119,9 @@ impl fmt::Display for Coverage {
             }
             writeln!(f)?;
         }
-        Ok(())
+        for dtype in DType::ALL {
+            write!(f, "{:>12} {dtype}", self.results(dtype))?;
+        }
+        writeln!(f)
     }
 }
