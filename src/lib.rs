@@ -43,7 +43,7 @@ pub use config::{Config, Mode};
 pub use device::Device;
 pub use dispatch::with_mode;
 pub use error::{Error, Result};
-pub use ops::{Axes, Operand};
+pub use ops::{Axes, Given, Number, Operand};
 pub use report::{Build, CutReason, FlushReport, KeyDifference, PlanSource, ProgramReport, Stats};
 pub use stream::Stream;
 pub use tensor::Tensor;

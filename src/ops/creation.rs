@@ -6,9 +6,10 @@ use smallvec::smallvec;
 use systole_fusion::ir::{Attrs, Literal, Opcode, Origin};
 use systole_kernels::{DType, Element, Scalar, Shape, TensorType};
 
+use super::axes::resolve;
 use crate::device::{Device, DeviceInner};
 use crate::dispatch;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::stream;
 use crate::tensor::Tensor;
 
@@ -66,14 +67,26 @@ impl Tensor {
         constant(device.inner(), Scalar::from_f64(dtype, 1.0), shape, Origin::caller())
     }
 
-    /// The index along `dimension`, as `dtype`.
+    /// The index along `axis`, as `dtype`; a negative axis counts from the last.
+    ///
+    /// ```
+    /// # use systole::{DType, Device, Tensor};
+    /// # fn main() -> systole::Result<()> {
+    /// let device = Device::simulator()?;
+    /// let columns = Tensor::iota(&device, DType::I32, [2, 3], -1)?;
+    /// assert_eq!(columns.to_vec::<i32>()?, [0, 1, 2, 0, 1, 2]);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
-    /// The shape has no such dimension, or `dtype` is bool.
+    /// The shape has no such axis, or `dtype` is bool.
+    #[doc(alias = "arange")]
     #[track_caller]
-    pub fn iota(device: &Device, dtype: DType, shape: impl Into<Shape>, dimension: usize) -> Result<Tensor> {
-        let attrs =
-            Attrs::Iota { ty: TensorType::new(dtype, shape), dimension: u32::try_from(dimension).unwrap_or(u32::MAX) };
-        source(device.inner(), Opcode::Iota, attrs, Origin::caller())
+    pub fn iota(device: &Device, dtype: DType, shape: impl Into<Shape>, axis: isize) -> Result<Tensor> {
+        let origin = Origin::caller();
+        let ty = TensorType::new(dtype, shape);
+        let dimension = resolve(axis, ty.rank())
+            .map_err(|reason| Error::misuse("iota", Vec::new(), origin.clone(), format!("{reason}: {}", ty.shape)))?;
+        source(device.inner(), Opcode::Iota, Attrs::Iota { ty, dimension: dimension as u32 }, origin)
     }
 }

@@ -6,8 +6,9 @@ use systole_fusion::ir::{Attrs, Opcode, Origin};
 use systole_kernels::program::{Comparison, Order};
 use systole_kernels::{DType, Shape};
 
-use super::{Operand, record, types};
-use crate::error::Result;
+use super::operand::{Given, Operand};
+use super::{record, types};
+use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
 macro_rules! method {
@@ -53,19 +54,22 @@ macro_rules! define_methods {
 systole_fusion::op_table!(define_methods);
 
 fn binary(op: Opcode, lhs: &Tensor, rhs: &impl Operand, attrs: Attrs, origin: Origin) -> Result<Tensor> {
-    let rhs = operand(op.info().method, lhs, rhs, &origin)?;
+    let rhs = operand(op.info().method, lhs, lhs.dtype(), rhs.given(), &origin)?;
     let (lhs, rhs) = broadcast(lhs, &rhs, &origin)?;
     record(op, &[&lhs, &rhs], attrs, origin)
 }
 
-/// An operand beside `like`, in a call of `method`.
+/// An operand beside `like`, in a call of `method`; a number becomes a scalar of `dtype`.
 fn operand<'a>(
     method: &'static str,
     like: &Tensor,
-    operand: &'a impl Operand,
+    dtype: DType,
+    operand: Given<'a>,
     origin: &Origin,
 ) -> Result<Cow<'a, Tensor>> {
-    operand.to_operand(like, origin).map_err(|error| error.in_call(method, types(&[like])))
+    operand
+        .to_tensor(like.value().stream().device(), dtype, origin)
+        .map_err(|error| error.in_call(method, types(&[like])))
 }
 
 /// Both operands at the shape that NumPy would broadcast them to; unchanged where there is none, so that the op's own
@@ -132,46 +136,78 @@ comparison! {
 impl Tensor {
     /// `on_true` where this (bool) holds, `on_false` elsewhere. Shapes broadcast as in NumPy.
     ///
+    /// A number takes the other choice's dtype; two numbers must be of one kind, and choose its dtype: `bool`, `i32`,
+    /// `u32`, `i64`, or f32 for both `f32` and `f64`.
+    ///
+    /// ```
+    /// # use systole::{Device, Tensor};
+    /// # fn main() -> systole::Result<()> {
+    /// let device = Device::simulator()?;
+    /// let x = Tensor::from_slice(&device, &[-1.0f32, 2.0], [2])?;
+    /// assert_eq!(x.gt(0.0)?.select(&x, 0.0)?.to_vec::<f32>()?, [0.0, 2.0]);
+    /// assert_eq!(x.gt(0.0)?.select(1, -1)?.to_vec::<i32>()?, [-1, 1]);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// This is not bool, shapes do not broadcast, or the dtypes of the choices differ.
+    #[doc(alias = "where")]
     #[track_caller]
     pub fn select(&self, on_true: impl Operand, on_false: impl Operand) -> Result<Tensor> {
         let origin = Origin::caller();
-        // A number takes the other choice's dtype, so the tensor among the two is looked at first.
-        let on_true = operand("select", self, &on_true, &origin);
-        let (on_true, on_false) = match on_true {
-            Ok(tensor) if tensor.dtype() != DType::Bool => {
-                let on_false = operand("select", &tensor, &on_false, &origin)?.into_owned();
-                (tensor.into_owned(), on_false)
-            }
-            first => {
-                let on_false = operand("select", self, &on_false, &origin)?.into_owned();
-                (first?.into_owned(), on_false)
+        let (on_true, on_false) = (on_true.given(), on_false.given());
+        let dtype = match (&on_true, &on_false) {
+            (Given::Tensor(tensor), _) | (Given::Number(_), Given::Tensor(tensor)) => tensor.dtype(),
+            (Given::Number(first), Given::Number(second)) if first.dtype() == second.dtype() => first.dtype(),
+            (Given::Number(first), Given::Number(second)) => {
+                let (first, second) = (first.dtype(), second.dtype());
+                let reason = format!("one choice is a number of dtype {first}, the other of {second}");
+                return Err(Error::misuse("select", types(&[self]), origin, reason));
             }
         };
+        let on_true = operand("select", self, dtype, on_true, &origin)?;
+        let on_false = operand("select", self, dtype, on_false, &origin)?;
         let shape =
             broadcast_shape(on_true.shape(), on_false.shape()).and_then(|shape| broadcast_shape(&shape, self.shape()));
-        let (pred, on_true, on_false) = match &shape {
-            Some(shape) => (
-                self.broadcast_from(shape, &origin)?,
-                on_true.broadcast_from(shape, &origin)?.into_owned(),
-                on_false.broadcast_from(shape, &origin)?.into_owned(),
-            ),
-            None => (Cow::Borrowed(self), on_true, on_false),
+        let Some(shape) = shape else {
+            // Nothing to broadcast to: the op's own inference says what does not fit.
+            return record(Opcode::Select, &[self, &on_true, &on_false], Attrs::None, origin);
         };
-        record(Opcode::Select, &[&pred, &on_true, &on_false], Attrs::None, origin)
+        let choices = [on_true.broadcast_from(&shape, &origin)?, on_false.broadcast_from(&shape, &origin)?];
+        let pred = self.broadcast_from(&shape, &origin)?;
+        record(Opcode::Select, &[&pred, &choices[0], &choices[1]], Attrs::None, origin)
     }
 
-    /// `minimum(maximum(self, min), max)`; bounds of this shape, or scalars.
+    /// `minimum(maximum(self, min), max)`. Shapes broadcast as in NumPy; a number takes this tensor's dtype.
+    ///
+    /// ```
+    /// # use systole::{Device, Tensor};
+    /// # fn main() -> systole::Result<()> {
+    /// let device = Device::simulator()?;
+    /// let x = Tensor::from_slice(&device, &[-5i32, 1, 5, 9], [2, 2])?;
+    /// let least = Tensor::from_slice(&device, &[0i32, 3], [2])?;
+    /// assert_eq!(x.clamp(&least, 6)?.to_vec::<i32>()?, [0, 3, 5, 6]);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
-    /// Bounds of another shape or dtype.
+    /// Shapes that do not broadcast, or dtypes that differ.
     #[track_caller]
     pub fn clamp(&self, min: impl Operand, max: impl Operand) -> Result<Tensor> {
         let origin = Origin::caller();
-        let min = operand("clamp", self, &min, &origin)?;
-        let max = operand("clamp", self, &max, &origin)?;
-        record(Opcode::Clamp, &[&min, self, &max], Attrs::None, origin)
+        let min = operand("clamp", self, self.dtype(), min.given(), &origin)?;
+        let max = operand("clamp", self, self.dtype(), max.given(), &origin)?;
+        let shape = broadcast_shape(self.shape(), min.shape()).and_then(|shape| broadcast_shape(&shape, max.shape()));
+        let Some(shape) = shape else {
+            return record(Opcode::Clamp, &[&min, self, &max], Attrs::None, origin);
+        };
+        // The op itself takes scalar bounds.
+        let bound = |bound: &Tensor| match bound.rank() {
+            0 => Ok(bound.clone()),
+            _ => bound.broadcast_from(&shape, &origin).map(Cow::into_owned),
+        };
+        let (min, max, x) = (bound(&min)?, bound(&max)?, self.broadcast_from(&shape, &origin)?);
+        record(Opcode::Clamp, &[&min, &x, &max], Attrs::None, origin)
     }
 
     /// Another dtype: floats to integers truncate and saturate (NaN to 0), integers wrap, to bool is `x != 0`.

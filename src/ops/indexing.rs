@@ -1,9 +1,11 @@
 //! Elements chosen by indices that are data.
 
+use smallvec::SmallVec;
 use systole_fusion::ir::attrs::Dims;
 use systole_fusion::ir::{Attrs, GatherDims, Opcode, Origin};
 use systole_kernels::Shape;
 
+use super::axes::resolve;
 use super::{record, types};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
@@ -19,27 +21,25 @@ impl Tensor {
         record(Opcode::Gather, &[self, indices], Attrs::Gather(Box::new(dims)), Origin::caller())
     }
 
-    /// For each point of `indices`, the element of this tensor at that index along `dimension` and at the same point
-    /// elsewhere, as `numpy.take_along_axis`. Indices out of range clamp.
+    /// For each point of `indices`, the element of this tensor at that index along `axis` and at the same point
+    /// elsewhere, as `numpy.take_along_axis`. A negative `axis` counts from the last; indices out of range, negative ones
+    /// too, clamp, and are errors in [`Mode::Debug`](crate::Mode::Debug).
     ///
     /// # Errors
-    /// Ranks that differ, extents that differ outside `dimension`, or indices of a dtype that is no integer.
+    /// No such axis, ranks that differ, extents that differ outside `axis`, or indices of a dtype that is no integer.
     #[track_caller]
-    pub fn take_along_dim(&self, indices: &Tensor, dimension: usize) -> Result<Tensor> {
+    pub fn take_along_dim(&self, indices: &Tensor, axis: isize) -> Result<Tensor> {
         let origin = Origin::caller();
-        if dimension >= self.rank() {
-            let reason = format!("no dimension {dimension} in rank {}", self.rank());
-            return Err(Error::misuse("take_along_dim", types(&[self, indices]), origin, reason));
-        }
+        let misuse = |reason| Error::misuse("take_along_dim", types(&[self, indices]), origin.clone(), reason);
+        let dimension = resolve(axis, self.rank()).map_err(misuse)?;
         let fits = indices.rank() == self.rank()
             && (0..self.rank()).all(|d| d == dimension || self.shape()[d] == indices.shape()[d]);
         if !fits {
-            let reason = format!(
+            let shapes = (self.shape(), indices.shape());
+            return Err(misuse(format!(
                 "shapes {} and {} must have equal extents but in dimension {dimension}",
-                self.shape(),
-                indices.shape()
-            );
-            return Err(Error::misuse("take_along_dim", types(&[self, indices]), origin, reason));
+                shapes.0, shapes.1
+            )));
         }
         let rank = self.rank() as u32;
         let with_vector: Shape = indices.shape().iter().copied().chain([1]).collect();
@@ -57,4 +57,58 @@ impl Tensor {
         };
         record(Opcode::Gather, &[self, &starts], Attrs::Gather(Box::new(dims)), origin)
     }
+
+    /// The rows of this table at `ids`: of a table [V, D…] and ids of shape I, a result of shape [I…, D…].
+    ///
+    /// Ids out of range clamp to the first or last row, and are errors in [`Mode::Debug`](crate::Mode::Debug); none
+    /// counts from the end.
+    ///
+    /// ```
+    /// # use systole::{Device, Tensor};
+    /// # fn main() -> systole::Result<()> {
+    /// let device = Device::simulator()?;
+    /// let table = Tensor::from_slice(&device, &[0.0f32, 0.5, 1.0, 1.5, 2.0, 2.5], [3, 2])?;
+    /// let ids = Tensor::from_slice(&device, &[2i32, 0, 2], [1, 3])?;
+    /// let rows = table.embedding(&ids)?;
+    /// assert_eq!(rows.shape()[..], [1, 3, 2]);
+    /// assert_eq!(rows.to_vec::<f32>()?, [2.0, 2.5, 0.0, 0.5, 2.0, 2.5]);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// A table of rank 0 or without rows, or ids of a dtype that is no integer.
+    #[track_caller]
+    pub fn embedding(&self, ids: &Tensor) -> Result<Tensor> {
+        let origin = Origin::caller();
+        let misuse = |reason| Err(Error::misuse("embedding", types(&[self, ids]), origin.clone(), reason));
+        if !ids.dtype().is_integer() {
+            return misuse(format!("ids are {}, not of an integer dtype", ids.dtype()));
+        }
+        match self.shape().first() {
+            None => return misuse(String::from("a table has rank 1 or more, not 0")),
+            Some(0) if ids.shape().elements() > 0 => return misuse(String::from("the table has no rows")),
+            Some(0) => {
+                let shape = ids.shape().iter().chain(&self.shape()[1..]).copied().collect();
+                return record(Opcode::Reshape, &[self], Attrs::Reshape(shape), origin);
+            }
+            Some(_) => {}
+        }
+        select_along(self, 0, ids, origin)
+    }
+}
+
+/// The slices of `tensor` at `indices` along one of its dimensions, in whose place the indices' dimensions stand.
+pub(super) fn select_along(tensor: &Tensor, dimension: usize, indices: &Tensor, origin: Origin) -> Result<Tensor> {
+    let (at, batch) = (dimension as u32, indices.rank() as u32);
+    let mut slice_sizes: SmallVec<[i64; 4]> = tensor.shape().iter().map(|&extent| extent as i64).collect();
+    slice_sizes[dimension] = 1;
+    let dims = GatherDims {
+        offset_dims: (0..at).chain(at + batch..tensor.rank() as u32 - 1 + batch).collect(),
+        collapsed_slice_dims: Dims::from_slice(&[at]),
+        start_index_map: Dims::from_slice(&[at]),
+        index_vector_dim: batch,
+        slice_sizes,
+        ..GatherDims::default()
+    };
+    record(Opcode::Gather, &[tensor, indices], Attrs::Gather(Box::new(dims)), origin)
 }

@@ -6,6 +6,7 @@ use systole_fusion::ir::attrs::Dims;
 use systole_fusion::ir::{Attrs, Opcode, Origin, PadAmounts, SliceLimits};
 use systole_kernels::Shape;
 
+use super::axes::{dimension, distinct, resolve};
 use super::{record, types};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
@@ -25,13 +26,16 @@ impl Tensor {
         record(Opcode::Reshape, &[self], Attrs::Reshape(shape.into()), Origin::caller())
     }
 
-    /// Dimension `i` of the result is dimension `permutation[i]` of this.
+    /// Dimension `i` of the result is dimension `permutation[i]` of this; negative numbers count from the last.
     ///
     /// # Errors
     /// `permutation` is none of this tensor's dimensions.
+    #[doc(alias = "permute")]
     #[track_caller]
-    pub fn transpose(&self, permutation: &[usize]) -> Result<Tensor> {
-        record(Opcode::Transpose, &[self], Attrs::Transpose(dims(permutation.iter().copied())), Origin::caller())
+    pub fn transpose(&self, permutation: &[isize]) -> Result<Tensor> {
+        let origin = Origin::caller();
+        let permutation = distinct("transpose", self, permutation, &origin)?;
+        record(Opcode::Transpose, &[self], Attrs::Transpose(permutation), origin)
     }
 
     /// The last two dimensions exchanged.
@@ -51,20 +55,28 @@ impl Tensor {
     }
 
     /// This tensor's dimension `i` placed as dimension `dimensions[i]` of `shape`; other dimensions, and those of
-    /// extent 1, repeat.
+    /// extent 1, repeat. Negative numbers count from the last dimension of `shape`.
     ///
     /// # Errors
-    /// Extents that neither match nor are 1, or dimensions that are no increasing numbers within the shape.
+    /// Extents that neither match nor are 1, or dimensions that are not in the shape or named twice.
     #[track_caller]
-    pub fn broadcast_in_dim(&self, shape: impl Into<Shape>, dimensions: &[usize]) -> Result<Tensor> {
-        let attrs = Attrs::BroadcastInDim { shape: shape.into(), dimensions: dims(dimensions.iter().copied()) };
-        record(Opcode::BroadcastInDim, &[self], attrs, Origin::caller())
+    pub fn broadcast_in_dim(&self, shape: impl Into<Shape>, dimensions: &[isize]) -> Result<Tensor> {
+        let origin = Origin::caller();
+        let shape = shape.into();
+        let dimensions = dimensions
+            .iter()
+            .map(|&number| resolve(number, shape.rank()))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|reason| Error::misuse("broadcast_in_dim", types(&[self]), origin.clone(), reason))?;
+        let attrs = Attrs::BroadcastInDim { shape, dimensions: dims(dimensions) };
+        record(Opcode::BroadcastInDim, &[self], attrs, origin)
     }
 
     /// Broadcast to `shape` as NumPy does: aligned at the last dimension.
     ///
     /// # Errors
     /// Extents that neither match nor are 1.
+    #[doc(alias = "expand")]
     #[track_caller]
     pub fn broadcast_to(&self, shape: impl Into<Shape>) -> Result<Tensor> {
         let origin = Origin::caller();
@@ -96,24 +108,32 @@ impl Tensor {
         record(Opcode::Slice, &[self], Attrs::Slice(Box::new(limits)), Origin::caller())
     }
 
-    /// Indices `start` to `limit` (exclusive) along one dimension, all of the others.
+    /// `length` indices from `start` on along one axis, all of the others. A negative `axis` counts from the last.
     ///
     /// # Errors
-    /// No such dimension, or `start <= limit <= extent` broken.
+    /// No such axis, or `start + length` exceeds its extent.
     #[track_caller]
-    pub fn narrow(&self, dimension: usize, start: usize, limit: usize) -> Result<Tensor> {
+    pub fn narrow(&self, axis: isize, start: usize, length: usize) -> Result<Tensor> {
         let origin = Origin::caller();
-        if dimension >= self.rank() {
-            let reason = format!("no dimension {dimension} in rank {}", self.rank());
+        let dimension = dimension("narrow", self, axis, &origin)?;
+        let extent = self.shape()[dimension];
+        if start.checked_add(length).is_none_or(|limit| limit > extent) {
+            let reason =
+                format!("{length} indices from {start} on do not lie within axis {axis}, whose extent is {extent}");
             return Err(Error::misuse("narrow", types(&[self]), origin, reason));
         }
+        self.narrowed_to(dimension, start, length, origin)
+    }
+
+    /// `length` indices from `start` on along a dimension that has them.
+    pub(super) fn narrowed_to(&self, dimension: usize, start: usize, length: usize, origin: Origin) -> Result<Tensor> {
         let mut limits = SliceLimits {
             start: std::iter::repeat_n(0, self.rank()).collect(),
             limit: signed(self.shape()),
             stride: std::iter::repeat_n(1, self.rank()).collect(),
         };
-        limits.start[dimension] = i64::try_from(start).unwrap_or(i64::MAX);
-        limits.limit[dimension] = i64::try_from(limit).unwrap_or(i64::MAX);
+        limits.start[dimension] = start as i64;
+        limits.limit[dimension] = (start + length) as i64;
         record(Opcode::Slice, &[self], Attrs::Slice(Box::new(limits)), origin)
     }
 
@@ -131,18 +151,20 @@ impl Tensor {
         record(Opcode::Pad, &[self, value], Attrs::Pad(Box::new(amounts)), Origin::caller())
     }
 
-    /// The tensors one after another along `dimension`.
+    /// The tensors one after another along `axis`; a negative one counts from the last.
     ///
     /// # Errors
-    /// No tensors, or shapes and dtypes that differ elsewhere.
+    /// No tensors, no such axis, or shapes and dtypes that differ elsewhere.
+    #[doc(alias = "cat")]
     #[track_caller]
-    pub fn concatenate(tensors: &[&Tensor], dimension: usize) -> Result<Tensor> {
+    pub fn concatenate(tensors: &[&Tensor], axis: isize) -> Result<Tensor> {
         let origin = Origin::caller();
-        if tensors.is_empty() {
+        let Some(first) = tensors.first() else {
             return Err(Error::misuse("concatenate", Vec::new(), origin, "takes at least 1 tensor"));
-        }
-        let dimension = u32::try_from(dimension).unwrap_or(u32::MAX);
-        record(Opcode::Concatenate, tensors, Attrs::Concatenate(dimension), origin)
+        };
+        let dimension = resolve(axis, first.rank())
+            .map_err(|reason| Error::misuse("concatenate", types(tensors), origin.clone(), reason))?;
+        record(Opcode::Concatenate, tensors, Attrs::Concatenate(dimension as u32), origin)
     }
 }
 

@@ -1,34 +1,104 @@
 //! The other side of a binary op: a tensor, or a number that takes the tensor's dtype.
 
 use std::borrow::Cow;
-use std::fmt::Display;
+use std::fmt;
+use std::sync::Arc;
 
 use systole_fusion::ir::Origin;
 use systole_kernels::{DType, Scalar, bf16, f16};
 
 use super::creation;
+use crate::device::DeviceInner;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
-/// What a binary method accepts beside `self`: a `&Tensor`, or a Rust number, which becomes a scalar of the tensor's
-/// dtype. A number that the dtype cannot hold exactly is an error for integers and bools, and rounds for floats.
+/// What a method accepts beside `self`: a `&Tensor`, or a Rust number, which becomes a scalar of the tensor's dtype. A
+/// number that the dtype cannot hold exactly is an error for integers and bools, and rounds for floats.
 pub trait Operand {
-    /// The operand as a tensor; numbers become scalars of `like`'s dtype on its device.
-    ///
-    /// # Errors
-    /// The number is none of the dtype.
-    fn to_operand(&self, like: &Tensor, origin: &Origin) -> Result<Cow<'_, Tensor>>;
+    /// The operand as it was given.
+    fn given(&self) -> Given<'_>;
+}
+
+/// An operand as it was given.
+#[derive(Clone, Debug)]
+pub enum Given<'a> {
+    /// A tensor.
+    Tensor(&'a Tensor),
+    /// A number.
+    Number(Number),
+}
+
+/// A Rust number that is to meet a tensor.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Number(Value);
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Value {
+    Integer(i128, DType),
+    /// A float of the dtype, widened.
+    Single(f32, DType),
+    Double(f64),
+}
+
+impl Number {
+    /// The dtype of a number that meets no tensor: its own, or f32 for `f64`.
+    pub fn dtype(self) -> DType {
+        match self.0 {
+            Value::Integer(_, dtype) | Value::Single(_, dtype) => dtype,
+            Value::Double(_) => DType::F32,
+        }
+    }
+
+    /// The number as an element of `dtype`, unless an integer or bool dtype lacks it.
+    fn as_element(self, dtype: DType) -> Option<Scalar> {
+        match self.0 {
+            Value::Integer(value, _) => integer(value, dtype),
+            Value::Single(value, _) => float(f64::from(value), dtype),
+            Value::Double(value) => float(value, dtype),
+        }
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Value::Integer(value, DType::Bool) => write!(f, "{}", value == 1),
+            Value::Integer(value, _) => write!(f, "{value}"),
+            Value::Single(value, _) => write!(f, "{value}"),
+            Value::Double(value) => write!(f, "{value}"),
+        }
+    }
+}
+
+impl<'a> Given<'a> {
+    /// The operand as a tensor; a number becomes a scalar of `dtype` on the device.
+    pub(super) fn to_tensor(
+        &self,
+        device: &Arc<DeviceInner>,
+        dtype: DType,
+        origin: &Origin,
+    ) -> Result<Cow<'a, Tensor>> {
+        let number = match self {
+            Given::Tensor(tensor) => return Ok(Cow::Borrowed(tensor)),
+            Given::Number(number) => number,
+        };
+        let value = number.as_element(dtype).ok_or_else(|| {
+            let reason = format!("{number} is no {dtype}, the dtype of the tensor it meets");
+            Error::argument(origin.clone(), reason)
+        })?;
+        creation::constant(device, value, [], origin.clone()).map(Cow::Owned)
+    }
 }
 
 impl Operand for &Tensor {
-    fn to_operand(&self, _like: &Tensor, _origin: &Origin) -> Result<Cow<'_, Tensor>> {
-        Ok(Cow::Borrowed(self))
+    fn given(&self) -> Given<'_> {
+        Given::Tensor(self)
     }
 }
 
 impl Operand for Tensor {
-    fn to_operand(&self, _like: &Tensor, _origin: &Origin) -> Result<Cow<'_, Tensor>> {
-        Ok(Cow::Borrowed(self))
+    fn given(&self) -> Given<'_> {
+        Given::Tensor(self)
     }
 }
 
@@ -54,31 +124,24 @@ fn float(value: f64, dtype: DType) -> Option<Scalar> {
     }
 }
 
-fn operand(value: Option<Scalar>, shown: impl Display, like: &Tensor, origin: &Origin) -> Result<Cow<'static, Tensor>> {
-    let value = value.ok_or_else(|| {
-        let reason = format!("{shown} is no {}, the dtype of the tensor it meets", like.dtype());
-        Error::argument(origin.clone(), reason)
-    })?;
-    creation::constant(like.value().stream().device(), value, [], origin.clone()).map(Cow::Owned)
-}
-
 macro_rules! number {
-    ($($ty:ty: $convert:ident as $wide:ty;)*) => {$(
+    ($($ty:ty: |$value:ident| $number:expr;)*) => {$(
         impl Operand for $ty {
-            fn to_operand(&self, like: &Tensor, origin: &Origin) -> Result<Cow<'_, Tensor>> {
-                operand($convert(<$wide>::from(*self), like.dtype()), self, like, origin)
+            fn given(&self) -> Given<'_> {
+                let $value = *self;
+                Given::Number(Number($number))
             }
         }
     )*};
 }
 
 number! {
-    bool: integer as i128;
-    i32: integer as i128;
-    u32: integer as i128;
-    i64: integer as i128;
-    f16: float as f64;
-    bf16: float as f64;
-    f32: float as f64;
-    f64: float as f64;
+    bool: |value| Value::Integer(value.into(), DType::Bool);
+    i32: |value| Value::Integer(value.into(), DType::I32);
+    u32: |value| Value::Integer(value.into(), DType::U32);
+    i64: |value| Value::Integer(value.into(), DType::I64);
+    f16: |value| Value::Single(value.into(), DType::F16);
+    bf16: |value| Value::Single(value.into(), DType::BF16);
+    f32: |value| Value::Single(value, DType::F32);
+    f64: |value| Value::Double(value);
 }

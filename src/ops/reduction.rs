@@ -1,66 +1,16 @@
 //! Methods that combine dimensions away.
 
-use std::ops::RangeFull;
-
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 use systole_fusion::ir::attrs::Dims;
 use systole_fusion::ir::region::monoid_region;
 use systole_fusion::ir::{Attrs, Opcode, Origin};
 use systole_kernels::program::Monoid;
 use systole_kernels::{DType, Scalar, Shape};
 
-use super::{creation, record, record_with, types};
-use crate::error::{Error, Result};
+use super::axes::{Axes, dimensions};
+use super::{creation, record, record_with};
+use crate::error::Result;
 use crate::tensor::Tensor;
-
-/// Dimensions to reduce: one number, several, or `..` for all. Negative numbers count from the last.
-pub trait Axes {
-    /// The numbers for a tensor of `rank` dimensions, as the user gave them.
-    fn numbers(&self, rank: usize) -> SmallVec<[isize; 4]>;
-}
-
-impl Axes for RangeFull {
-    fn numbers(&self, rank: usize) -> SmallVec<[isize; 4]> {
-        (0..rank as isize).collect()
-    }
-}
-
-impl Axes for isize {
-    fn numbers(&self, _rank: usize) -> SmallVec<[isize; 4]> {
-        smallvec![*self]
-    }
-}
-
-impl<const N: usize> Axes for [isize; N] {
-    fn numbers(&self, _rank: usize) -> SmallVec<[isize; 4]> {
-        self.iter().copied().collect()
-    }
-}
-
-impl Axes for &[isize] {
-    fn numbers(&self, _rank: usize) -> SmallVec<[isize; 4]> {
-        self.iter().copied().collect()
-    }
-}
-
-/// The dimensions, ascending; out of range and repeated ones are errors.
-fn dimensions(method: &'static str, tensor: &Tensor, axes: &impl Axes, origin: &Origin) -> Result<Dims> {
-    let misuse = |reason| Error::misuse(method, types(&[tensor]), origin.clone(), reason);
-    let rank = tensor.rank();
-    let mut found = Dims::new();
-    for number in axes.numbers(rank) {
-        let dimension = if number < 0 { number + rank as isize } else { number };
-        if !(0..rank as isize).contains(&dimension) {
-            return Err(misuse(format!("no dimension {number} in rank {rank}")));
-        }
-        if found.contains(&(dimension as u32)) {
-            return Err(misuse(format!("dimension {number} is named twice")));
-        }
-        found.push(dimension as u32);
-    }
-    found.sort_unstable();
-    Ok(found)
-}
 
 /// The element that changes nothing when combined: the value of an empty reduction.
 fn identity(monoid: Monoid, dtype: DType) -> Scalar {
@@ -78,11 +28,25 @@ fn identity(monoid: Monoid, dtype: DType) -> Scalar {
     }
 }
 
-fn reduce(tensor: &Tensor, monoid: Monoid, dimensions: Dims, origin: Origin) -> Result<Tensor> {
+/// Combines `dimensions` away.
+pub(super) fn reduce(tensor: &Tensor, monoid: Monoid, dimensions: Dims, origin: Origin) -> Result<Tensor> {
     let init =
         creation::constant(tensor.value().stream().device(), identity(monoid, tensor.dtype()), [], origin.clone())?;
     let body = monoid_region(monoid, tensor.dtype());
     record_with(Opcode::Reduce, &[tensor, &init], Attrs::Reduce(dimensions), smallvec![body], origin)
+}
+
+/// `result`, of which `reduced` were combined away from `shape`, with those dimensions again, of extent 1.
+pub(super) fn keep(result: &Tensor, shape: &Shape, reduced: &Dims, origin: Origin) -> Result<Tensor> {
+    let extent = |(&extent, at): (&usize, u32)| if reduced.contains(&at) { 1 } else { extent };
+    let shape = shape.iter().zip(0..).map(extent).collect();
+    record(Opcode::Reshape, &[result], Attrs::Reshape(shape), origin)
+}
+
+/// `result`, of which `reduced` were combined away from `shape`, repeated along them.
+pub(super) fn spread(result: &Tensor, shape: &Shape, reduced: &Dims, origin: Origin) -> Result<Tensor> {
+    let dimensions = (0..shape.rank() as u32).filter(|at| !reduced.contains(at)).collect();
+    record(Opcode::BroadcastInDim, &[result], Attrs::BroadcastInDim { shape: shape.clone(), dimensions }, origin)
 }
 
 macro_rules! reductions {
@@ -111,13 +75,7 @@ macro_rules! reductions {
                     let origin = Origin::caller();
                     let reduced = dimensions(stringify!($keep), self, &axes, &origin)?;
                     let result = reduce(self, Monoid::$monoid, reduced.clone(), origin.clone())?;
-                    let shape = self
-                        .shape()
-                        .iter()
-                        .zip(0..)
-                        .map(|(&extent, at)| if reduced.contains(&at) { 1 } else { extent })
-                        .collect::<Shape>();
-                    record(Opcode::Reshape, &[&result], Attrs::Reshape(shape), origin)
+                    keep(&result, self.shape(), &reduced, origin)
                 }
             )*
         }
@@ -137,23 +95,4 @@ reductions! {
     all all_keepdims And;
     /// Whether any holds; bitwise or of integers.
     any any_keepdims Or;
-}
-
-impl Tensor {
-    /// The sum divided by the number of elements combined.
-    ///
-    /// # Errors
-    /// No such dimension, or a dtype that is no float.
-    #[track_caller]
-    pub fn mean(&self, axes: impl Axes) -> Result<Tensor> {
-        let origin = Origin::caller();
-        if !self.dtype().is_float() {
-            let reason = format!("takes a float dtype, not {}", self.dtype());
-            return Err(Error::misuse("mean", types(&[self]), origin, reason));
-        }
-        let reduced = dimensions("mean", self, &axes, &origin)?;
-        // A float count cannot overflow, and rounds as the division by an exact count would.
-        let count: f64 = reduced.iter().map(|&dimension| self.shape()[dimension as usize] as f64).product();
-        reduce(self, Monoid::Add, reduced, origin)?.div(count)
-    }
 }

@@ -65,7 +65,7 @@ impl Training {
     pub fn batch(&self) -> Result<(Tensor, Tensor)> {
         let batches = self.labels.shape()[0] / BATCH;
         let start = self.steps % batches * BATCH;
-        Ok((self.pixels.narrow(0, start, start + BATCH)?, self.labels.narrow(0, start, start + BATCH)?))
+        Ok((self.pixels.narrow(0, start, BATCH)?, self.labels.narrow(0, start, BATCH)?))
     }
 
     fn record_step(&mut self) -> Result<Tensor> {
