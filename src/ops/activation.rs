@@ -116,6 +116,29 @@ impl Tensor {
         narrowed(x.mul(x.logistic()?)?, self.dtype(), &origin)
     }
 
+    /// Gaussian error linear unit: ½x · (1 + erf(x · √½)), that is x times the share of a normal distribution below x.
+    /// Narrower floats are computed in f32 and rounded once; −∞ gives NaN.
+    ///
+    /// ```
+    /// # use systole::{Device, Tensor};
+    /// # fn main() -> systole::Result<()> {
+    /// let device = Device::simulator()?;
+    /// let x = Tensor::from_slice(&device, &[-1.0f32, 0.0, 2.0], [3])?;
+    /// assert_eq!(x.gelu()?.to_vec::<f32>()?, [-0.15865526, 0.0, 1.9544997]);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// A dtype that is no float.
+    #[track_caller]
+    pub fn gelu(&self) -> Result<Tensor> {
+        let origin = Origin::caller();
+        check_float("gelu", self, &origin)?;
+        let x = widened(self, &origin)?;
+        let share = x.mul(std::f64::consts::FRAC_1_SQRT_2)?.erf()?.add(1.0)?;
+        narrowed(x.mul(0.5)?.mul(share)?, self.dtype(), &origin)
+    }
+
     /// Gaussian error linear unit by its tanh formula: ½x · (1 + tanh(√(2/π) · (x + 0.044715 x³))), where x³ is
     /// x · x · x. Narrower floats are computed in f32 and rounded once; −∞ gives NaN.
     ///

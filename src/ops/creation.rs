@@ -85,8 +85,8 @@ impl Tensor {
     pub fn iota(device: &Device, dtype: DType, shape: impl Into<Shape>, axis: isize) -> Result<Tensor> {
         let origin = Origin::caller();
         let ty = TensorType::new(dtype, shape);
-        let dimension = resolve(axis, ty.rank())
-            .map_err(|reason| Error::misuse("iota", Vec::new(), origin.clone(), format!("{reason}: {}", ty.shape)))?;
+        let dimension =
+            resolve(axis, ty.rank()).map_err(|reason| Error::misuse("iota", Vec::new(), origin.clone(), reason))?;
         source(device.inner(), Opcode::Iota, Attrs::Iota { ty, dimension: dimension as u32 }, origin)
     }
 }

@@ -137,7 +137,7 @@ impl Tensor {
     /// `on_true` where this (bool) holds, `on_false` elsewhere. Shapes broadcast as in NumPy.
     ///
     /// A number takes the other choice's dtype; two numbers must be of one kind, and choose its dtype: `bool`, `i32`,
-    /// `u32`, `i64`, or f32 for both `f32` and `f64`.
+    /// `u32`, `i64`, `f16`, `bf16`, or f32 for both `f32` and `f64`.
     ///
     /// ```
     /// # use systole::{Device, Tensor};

@@ -41,6 +41,9 @@ impl Tensor {
                 shapes.0, shapes.1
             )));
         }
+        if self.shape()[dimension] == 0 && indices.shape().elements() > 0 {
+            return Err(misuse(format!("there is nothing to take along dimension {dimension}, whose extent is 0")));
+        }
         let rank = self.rank() as u32;
         let with_vector: Shape = indices.shape().iter().copied().chain([1]).collect();
         let starts = record(Opcode::Reshape, &[indices], Attrs::Reshape(with_vector), origin.clone())?;
@@ -52,7 +55,7 @@ impl Tensor {
             start_indices_batching_dims: others,
             start_index_map: Dims::from_slice(&[dimension as u32]),
             index_vector_dim: rank,
-            slice_sizes: std::iter::repeat_n(1, self.rank()).collect(),
+            slice_sizes: self.shape().iter().map(|&extent| i64::from(extent > 0)).collect(),
             indices_are_sorted: false,
         };
         record(Opcode::Gather, &[self, &starts], Attrs::Gather(Box::new(dims)), origin)

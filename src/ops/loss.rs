@@ -2,6 +2,7 @@
 
 use systole_fusion::ir::Origin;
 use systole_fusion::ir::attrs::Dims;
+use systole_kernels::Shape;
 use systole_kernels::program::Monoid;
 
 use super::activation::shifted;
@@ -39,11 +40,7 @@ impl Tensor {
             return misuse(String::from("logits have rank 1 or more, not 0"));
         };
         if labels.shape()[..] != *rows {
-            let reason = format!(
-                "labels have shape {}, not that of the logits {} but for the last dimension",
-                labels.shape(),
-                self.shape()
-            );
+            let reason = format!("labels have shape {}, not {}", labels.shape(), Shape::from(rows));
             return misuse(reason);
         }
         if !labels.dtype().is_integer() {
