@@ -132,6 +132,7 @@ pub(super) fn contract(
         rhs_batching: batching,
         lhs_contracting: Dims::from_slice(&[lhs_dimension as u32]),
         rhs_contracting: Dims::from_slice(&[rhs_dimension as u32]),
+        ..DotDims::default()
     };
     record(Opcode::DotGeneral, &[lhs, rhs], Attrs::Dot(Box::new(dims)), origin)
 }
