@@ -68,6 +68,7 @@ fn attend(lhs: &Tensor, rhs: &Tensor, dim: u32) -> Result<Tensor> {
         rhs_batching: Dims::from_slice(&[0, 1]),
         lhs_contracting: Dims::from_slice(&[3]),
         rhs_contracting: Dims::from_slice(&[dim]),
+        ..DotDims::default()
     };
     lhs.dot_general(rhs, dims)
 }
