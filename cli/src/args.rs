@@ -1,11 +1,16 @@
 //! The command line.
 
-use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
-use clap::{Parser, Subcommand};
-use systole::{Config, Device, Isa, Mode};
-use systole_models::Model;
+use std::path::PathBuf;
 
-use crate::explain;
+use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
+use systole::{Config, Device, Isa, Mode};
+use systole_models::minilm::Source;
+use systole_models::{Input, Model};
+
+use crate::output::Failure;
+use crate::{cache, explain, texts};
 
 /// Most threads that may be asked for: far above any machine, far below what exhausts one.
 const MOST_THREADS: u64 = 1024;
@@ -68,12 +73,62 @@ impl DeviceArgs {
     }
 }
 
+/// Which model is run, and on what.
 #[derive(clap::Args, Debug)]
-pub(crate) struct RunArgs {
+pub(crate) struct ModelArgs {
     /// The model
     #[arg(value_parser = PossibleValuesParser::new(systole_models::ALL.iter().map(|model| model.name))
         .try_map(|name| systole_models::find(&name)))]
     pub(crate) model: &'static Model,
+
+    /// Texts for a model that takes them (minilm: sentences); its own by default
+    #[arg(value_name = "TEXT")]
+    texts: Vec<String>,
+
+    /// File with more texts, one a line; - for stdin
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+
+    /// Folder with the model's files (minilm: config.json, tokenizer.json, model.safetensors); by default they are
+    /// fetched once, into $SYSTOLE_CACHE or the user's cache folder
+    #[arg(long, value_name = "FOLDER")]
+    weights: Option<PathBuf>,
+}
+
+impl ModelArgs {
+    /// What the model gets.
+    ///
+    /// The command line is refused, and the process ends, where the model does not take what was given.
+    pub(crate) fn input(&self) -> Result<Input, Failure> {
+        let name = self.model.name;
+        let refuse =
+            |what| -> ! { Args::command().error(ErrorKind::ArgumentConflict, format!("{name} {what}")).exit() };
+        if self.model.texts.is_empty() && (!self.texts.is_empty() || self.file.is_some()) {
+            refuse("takes no texts");
+        }
+        if self.model.package.is_none() && self.weights.is_some() {
+            refuse("has no weights to be given");
+        }
+        let mut texts = self.texts.clone();
+        if let Some(file) = &self.file {
+            let lines = texts::lines(file)?;
+            if lines.is_empty() && texts.is_empty() {
+                return Err(Failure::NoTexts(file.clone()));
+            }
+            texts.extend(lines);
+        }
+        let weights = match &self.weights {
+            Some(folder) => Source::Folder(folder.clone()),
+            None => Source::Store(cache::store()?),
+        };
+        Ok(Input { texts, weights })
+    }
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
 
     /// Run in this mode only; all three by default
     #[arg(long, value_parser = PossibleValuesParser::new(Mode::ALL.map(Mode::name)).try_map(|name| name.parse::<Mode>()))]
@@ -94,6 +149,7 @@ pub(crate) struct RunArgs {
 impl RunArgs {
     /// What `systole run MODEL` means.
     pub(crate) fn of(model: &'static Model) -> Self {
+        let model = ModelArgs { model, texts: Vec::new(), file: None, weights: None };
         RunArgs { model, mode: None, device: DeviceArgs::unsaid(), steps: None, json: false }
     }
 
@@ -104,16 +160,14 @@ impl RunArgs {
 
     /// Steps to run.
     pub(crate) fn steps(&self) -> usize {
-        self.steps.unwrap_or(self.model.steps)
+        self.steps.unwrap_or(self.model.model.steps)
     }
 }
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct ExplainArgs {
-    /// The model
-    #[arg(value_parser = PossibleValuesParser::new(systole_models::ALL.iter().map(|model| model.name))
-        .try_map(|name| systole_models::find(&name)))]
-    pub(crate) model: &'static Model,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
 
     /// Mode to run in
     #[arg(long, default_value_t = explain::MODE,
@@ -142,8 +196,6 @@ impl ExplainArgs {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

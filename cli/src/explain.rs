@@ -15,7 +15,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<(), Failure> {
     let (device, reports) = run(args)?;
     let text = if args.json {
         let explanation = Explanation {
-            model: args.model.name,
+            model: args.model.model.name,
             profile: &args.device.profile,
             mode: args.mode.name(),
             steps: args.steps,
@@ -26,7 +26,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<(), Failure> {
     } else {
         let title = format!(
             "{HEADING}{}{HEADING:#}, {} steps in mode {} on {}\n",
-            args.model.name,
+            args.model.model.name,
             args.steps,
             args.mode,
             device.capabilities().name
@@ -38,11 +38,14 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<(), Failure> {
 
 /// Runs the model and gives its reports, oldest first; those of setting it up are left out.
 fn run(args: &ExplainArgs) -> Result<(Device, Vec<FlushReport>), Failure> {
+    let mut progress = Progress::new();
+    let input = args.model.input()?;
+    let model = args.model.model.prepare(&input, &mut |at| progress.fetch(at))?;
     let device = Device::open(args.config())?;
-    let mut workload = args.model.start(&device)?;
+    let mut workload = model.start(&device)?;
     device.synchronize()?;
     let setting_up = device.reports().len();
-    let progress = Progress::start(args.steps);
+    progress.expect(args.steps);
     for _ in 0..args.steps {
         workload.step()?;
         progress.advance(args.mode.name(), 1);

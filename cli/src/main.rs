@@ -4,6 +4,7 @@
 //! the user interrupted.
 
 mod args;
+mod cache;
 mod devices;
 mod explain;
 mod measurement;
@@ -13,7 +14,9 @@ mod plot;
 mod progress;
 mod report;
 mod run;
+mod similarity;
 mod table;
+mod texts;
 
 use std::process::ExitCode;
 

@@ -7,8 +7,8 @@
 
 use std::time::{Duration, Instant};
 
-use systole::{Config, Device, Mode, Result, Stats};
-use systole_models::Model;
+use systole::{Config, Device, Mode, Result, Stats, Tensor};
+use systole_models::{Gives, Prepared};
 
 use crate::outcome::Outcome;
 
@@ -44,9 +44,10 @@ struct Group {
     kernels: Duration,
 }
 
-/// Runs `model` on a fresh device. `advance` is told of steps done, outside the measured time.
+/// Runs a model on a fresh device. `advance` is told of steps done, outside the measured time.
 pub(crate) fn measure(
-    model: &Model,
+    model: &dyn Prepared,
+    gives: Gives,
     config: Config,
     steps: usize,
     mut advance: impl FnMut(Mode, usize),
@@ -59,12 +60,12 @@ pub(crate) fn measure(
 
     let before = device.stats();
     let mut kernel_time = before.kernel_time;
-    let mut losses = Vec::with_capacity(steps);
+    let mut results = Vec::with_capacity(steps);
     let mut groups = Vec::with_capacity(GROUPS);
     for steps in group_sizes(steps) {
         let start = Instant::now();
         for _ in 0..steps {
-            losses.push(workload.step()?);
+            results.push(workload.step()?);
         }
         device.synchronize()?;
         let wall = start.elapsed();
@@ -75,13 +76,14 @@ pub(crate) fn measure(
     }
     let measurement = summarize(&groups, &before, &device.stats());
 
-    let losses = losses.iter().map(|loss| loss.item()).collect::<Result<_>>()?;
+    let read = |results: &Vec<Tensor>| results.iter().map(Tensor::to_vec).collect::<Result<_>>();
+    let steps = results.iter().map(read).collect::<Result<_>>()?;
     let parameters = workload
         .parameters()
         .into_iter()
         .map(|(name, parameter)| Ok((name, parameter.to_vec()?)))
         .collect::<Result<_>>()?;
-    Ok((Outcome { losses, parameters }, measurement))
+    Ok((Outcome { gives, steps, parameters }, measurement))
 }
 
 /// Sizes that differ by at most one and add up to `steps`, none of them zero.

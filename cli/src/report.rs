@@ -1,24 +1,45 @@
 //! The result of `systole run` as one JSON object. docs/cli.md fixes the keys.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use systole::Mode;
+use systole_models::{Gives, Model, Text};
 
+use crate::args::DeviceArgs;
 use crate::measurement::Measurement;
+use crate::run::Runs;
 
 /// What `--json` prints.
 #[derive(Serialize, Debug)]
 pub(crate) struct Report<'a> {
-    pub(crate) model: &'a str,
-    pub(crate) profile: &'a str,
-    pub(crate) threads: usize,
-    pub(crate) bits_identical: bool,
-    pub(crate) losses: &'a [f32],
-    pub(crate) modes: Modes,
+    model: &'a str,
+    profile: &'a str,
+    threads: usize,
+    bits_identical: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    losses: Option<Vec<f32>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    texts: Option<Vec<TextEntry<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    similarity: Option<Vec<&'a [f32]>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    embeddings: Option<Vec<&'a [f32]>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deviation: Option<BTreeMap<&'a str, f32>>,
+    modes: Modes,
+}
+
+#[derive(Serialize, Debug)]
+struct TextEntry<'a> {
+    text: &'a str,
+    tokens: usize,
+    taken: usize,
 }
 
 /// One entry per mode that ran.
 #[derive(Serialize, Default, Debug)]
-pub(crate) struct Modes {
+struct Modes {
     #[serde(skip_serializing_if = "Option::is_none")]
     debug: Option<Entry>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,7 +61,7 @@ struct Entry {
 }
 
 impl Modes {
-    pub(crate) fn of(measurements: &[(Mode, Measurement)]) -> Self {
+    fn of(measurements: &[(Mode, Measurement)]) -> Self {
         let mut modes = Modes::default();
         for (mode, measurement) in measurements {
             let place = match mode {
@@ -63,10 +84,45 @@ impl Modes {
     }
 }
 
-impl Report<'_> {
+impl<'a> Report<'a> {
+    pub(crate) fn new(model: &'a Model, device: &'a DeviceArgs, texts: &'a [Text], runs: &'a Runs) -> Self {
+        let outcome = &runs.outcome;
+        let rows = |name| {
+            let elements = outcome.last(name);
+            elements.chunks_exact((elements.len() / texts.len()).max(1)).collect()
+        };
+        let report = Report {
+            model: model.name,
+            profile: &device.profile,
+            threads: device.config().threads,
+            bits_identical: runs.difference.is_none(),
+            losses: None,
+            texts: None,
+            similarity: None,
+            embeddings: None,
+            deviation: runs.deviations.as_ref().map(|deviations| deviations.iter().copied().collect()),
+            modes: Modes::of(&runs.measurements),
+        };
+        match model.gives {
+            Gives::Loss => Report { losses: Some(outcome.losses()), ..report },
+            Gives::Embeddings => Report {
+                texts: Some(texts.iter().map(TextEntry::of).collect()),
+                similarity: Some(rows("similarity")),
+                embeddings: Some(rows("embeddings")),
+                ..report
+            },
+        }
+    }
+
     /// The object on one line.
     pub(crate) fn to_json(&self) -> String {
         let json = serde_json::to_string(self).expect("numbers, strings and lists can always be written as JSON");
         json + "\n"
+    }
+}
+
+impl<'a> TextEntry<'a> {
+    fn of(text: &'a Text) -> Self {
+        TextEntry { text: &text.text, tokens: text.tokens, taken: text.taken }
     }
 }

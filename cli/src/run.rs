@@ -1,17 +1,22 @@
 //! `systole run`: each mode on a fresh device, timed, and compared to the bit.
 //!
 //! Every mode runs twice: the first run is timed; the second has the device add up the time inside its kernels, which
-//! costs a little. The outcomes of all runs are compared, so one mode alone is still held against itself.
+//! costs a little. The outcomes of all runs are compared, so one mode alone is still held against itself. On a chip's
+//! profile one more run, on the exact one, tells how far the results deviate.
 
 use systole::{Config, Device, Mode};
+use systole_models::{Prepared, Text};
 
 use crate::args::RunArgs;
 use crate::measurement::{Measurement, measure};
 use crate::outcome::Outcome;
 use crate::output::{self, Failure};
 use crate::progress::Progress;
-use crate::report::{Modes, Report};
+use crate::report::Report;
 use crate::table;
+
+/// The profile that others are held against.
+const EXACT: &str = "ieee";
 
 /// All runs of one command.
 #[derive(Debug)]
@@ -24,6 +29,8 @@ pub(crate) struct Runs {
     pub(crate) difference: Option<String>,
     /// How many runs were compared.
     pub(crate) count: usize,
+    /// Largest difference of each result from the exact profile's, where another one was asked for.
+    pub(crate) deviations: Option<Vec<(&'static str, f32)>>,
 }
 
 /// `systole` without a command.
@@ -33,20 +40,19 @@ pub(crate) fn demonstrate() -> Result<(), Failure> {
 
 /// `systole run`.
 pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
-    let runs = run_modes(args)?;
-    let text = if args.json {
-        let report = Report {
-            model: args.model.name,
-            profile: &args.device.profile,
-            threads: args.device.config().threads,
-            bits_identical: runs.difference.is_none(),
-            losses: &runs.outcome.losses,
-            modes: Modes::of(&runs.measurements),
-        };
-        report.to_json()
-    } else {
-        let device = Device::open(args.device.config())?;
-        table::render(args.model, device.capabilities(), &runs)
+    let mut progress = Progress::new();
+    let input = args.model.input()?;
+    let model = args.model.model.prepare(&input, &mut |at| progress.fetch(at))?;
+    let runs = run_modes(args, &*model, &mut progress)?;
+    drop(progress);
+    for (at, text) in model.texts().iter().enumerate().filter(|(_, text)| is_cut(text)) {
+        let Text { tokens, taken, .. } = text;
+        output::note(&format!("text {} has {tokens} tokens; the model takes the first {taken}", at + 1));
+    }
+    let device = Device::open(args.device.config())?;
+    let text = match args.json {
+        true => Report::new(args.model.model, &args.device, model.texts(), &runs).to_json(),
+        false => table::render(args.model.model, device.capabilities(), model.texts(), &runs),
     };
     output::print(&text)?;
     match runs.difference {
@@ -55,16 +61,22 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     }
 }
 
-fn run_modes(args: &RunArgs) -> Result<Runs, Failure> {
-    let (modes, steps) = (args.modes(), args.steps());
-    let progress = Progress::start(2 * modes.len() * steps);
+fn is_cut(text: &Text) -> bool {
+    text.taken < text.tokens
+}
+
+fn run_modes(args: &RunArgs, model: &dyn Prepared, progress: &mut Progress) -> Result<Runs, Failure> {
+    let (modes, steps, gives) = (args.modes(), args.steps(), args.model.model.gives);
+    let exact = args.device.profile == EXACT;
+    progress.expect((2 * modes.len() + usize::from(!exact)) * steps);
+    let progress = &*progress;
+    let advance = |mode: Mode, steps| progress.advance(mode.name(), steps);
     let mut measurements = Vec::new();
     let mut outcomes: Vec<(Mode, Outcome)> = Vec::new();
     for mode in modes {
         let config = |kernel_timing| Config { mode, kernel_timing, ..args.device.config() };
-        let advance = |mode: Mode, steps| progress.advance(mode.name(), steps);
-        let (first, timed) = measure(args.model, config(false), steps, advance)?;
-        let (second, with_kernels) = measure(args.model, config(true), steps, advance)?;
+        let (first, timed) = measure(model, gives, config(false), steps, advance)?;
+        let (second, with_kernels) = measure(model, gives, config(true), steps, advance)?;
         let kernel_seconds_per_step = with_kernels.kernel_seconds_per_step;
         measurements.push((mode, Measurement { kernel_seconds_per_step, ..timed }));
         outcomes.extend([(mode, first), (mode, second)]);
@@ -75,5 +87,12 @@ fn run_modes(args: &RunArgs) -> Result<Runs, Failure> {
     });
     let count = outcomes.len();
     let (_, outcome) = outcomes.swap_remove(0);
-    Ok(Runs { measurements, outcome, difference, count })
+    let deviations = if exact {
+        None
+    } else {
+        let config = Config { profile: String::from(EXACT), ..args.device.config() };
+        let (reference, _) = measure(model, gives, config, steps, |_, steps| progress.advance(EXACT, steps))?;
+        Some(outcome.deviations(&reference))
+    };
+    Ok(Runs { measurements, outcome, difference, count, deviations })
 }

@@ -2,33 +2,42 @@
 
 use systole::Mode;
 use systole::hal::Capabilities;
-use systole_models::Model;
+use systole_models::{Gives, Model, Text};
 
 use crate::measurement::Measurement;
 use crate::output::{BAD, GOOD, HEADING};
-use crate::plot;
 use crate::run::Runs;
+use crate::{plot, similarity};
 
 /// Columns and rows of the curve.
 const CURVE: (usize, usize) = (64, 10);
 
 /// Everything that is printed.
-pub(crate) fn render(model: &Model, device: &Capabilities, runs: &Runs) -> String {
-    let (steps, elements) = (runs.outcome.losses.len(), runs.outcome.parameter_elements());
+pub(crate) fn render(model: &Model, device: &Capabilities, texts: &[Text], runs: &Runs) -> String {
+    let outcome = &runs.outcome;
+    let steps = outcome.steps.len();
     let mut text = format!(
-        "{HEADING}{}{HEADING:#}: {}, {steps} steps\n{}, {} threads, {}\n\n{} of each step\n{}\n",
-        model.name,
-        model.summary,
-        device.name,
-        device.threads,
-        device.isa,
-        model.result,
-        plot::curve(&runs.outcome.losses, CURVE.0, CURVE.1),
+        "{HEADING}{}{HEADING:#}: {}, {steps} steps\n{}, {} threads, {}\n\n",
+        model.name, model.summary, device.name, device.threads, device.isa,
     );
+    text += &match model.gives {
+        Gives::Loss => format!("loss of each step\n{}", plot::curve(&outcome.losses(), CURVE.0, CURVE.1)),
+        Gives::Embeddings => similarity::render(texts, outcome.last("similarity"), similarity::columns()),
+    };
+    text += "\n";
     text += &rows(&runs.measurements);
     text += "\n";
     text += &speed_up(&runs.measurements);
-    text += &format!("{} runs, each of {steps} losses and {elements} parameters\n", runs.count);
+    text += &match model.gives {
+        Gives::Loss => {
+            let elements = outcome.parameter_elements();
+            format!("{} runs, each of {steps} losses and {elements} parameters\n", runs.count)
+        }
+        Gives::Embeddings => format!("{} runs, each of {} numbers\n", runs.count, outcome.result_elements()),
+    };
+    for (name, deviation) in runs.deviations.iter().flatten() {
+        text += &format!("{name}: at most {deviation:.2e} from the profile ieee\n");
+    }
     text += &match runs.difference {
         None => format!("bits identical: {GOOD}yes{GOOD:#}\n"),
         Some(_) => format!("bits identical: {BAD}no{BAD:#}\n"),

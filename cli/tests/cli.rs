@@ -136,13 +136,13 @@ fn unknown_names_list_the_known_ones() {
     check_usage(
         &["run", "digit"],
         &expect![[r#"
-        error: invalid value 'digit' for '<MODEL>'
-          [possible values: digits]
+            error: invalid value 'digit' for '<MODEL>'
+              [possible values: digits, minilm]
 
-          tip: a similar value exists: 'digits'
+              tip: a similar value exists: 'digits'
 
-        For more information, try '--help'.
-    "#]],
+            For more information, try '--help'.
+        "#]],
     );
     check_usage(
         &["run", "digits", "--mode", "fast"],

@@ -2,9 +2,14 @@
 //!
 //! A model is written as its user would write it, with the typed methods of [`systole::Tensor`] and nothing else; it
 //! knows neither mode nor profile nor threads, which belong to the device it is given. Programs that run models by name
-//! find them in [`ALL`].
+//! find them in [`ALL`]. Weights that are too large to lie here come as [`package`]s of a public index.
 
 pub mod digits;
+mod error;
+mod mersenne;
+pub mod minilm;
+pub mod package;
 mod registry;
 
-pub use registry::{ALL, Model, UnknownModel, Workload, find};
+pub use error::{Error, Result};
+pub use registry::{ALL, Gives, Input, Model, Prepared, Text, UnknownModel, Workload, find};

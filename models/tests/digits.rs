@@ -60,7 +60,7 @@ fn bits(tensor: &Tensor) -> Vec<u32> {
 
 fn train(device: &Device, steps: usize) -> Outcome {
     let mut training = Training::new(device).unwrap();
-    let losses: Vec<_> = (0..steps).map(|_| training.step().unwrap()).collect();
+    let losses: Vec<_> = (0..steps).flat_map(|_| training.step().unwrap()).collect();
     Outcome {
         losses: losses.iter().flat_map(bits).collect(),
         parameters: training.parameters().iter().map(|(_, parameter)| bits(parameter)).collect(),
@@ -146,7 +146,7 @@ fn no_plan_is_built_from_the_third_step_on() {
         let mut losses = Vec::new();
         let builds: Vec<_> = (0..60)
             .map(|_| {
-                losses.push(training.step().unwrap());
+                losses.extend(training.step().unwrap());
                 device.stats().plans.builds
             })
             .collect();

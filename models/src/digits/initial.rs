@@ -1,7 +1,7 @@
 //! Where training starts.
 
-use super::mersenne::MersenneTwister;
 use super::model::SHAPES;
+use crate::mersenne::MersenneTwister;
 
 /// The seed of [`initial_parameters`].
 const SEED: u32 = 1;

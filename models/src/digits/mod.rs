@@ -7,7 +7,6 @@
 mod adam;
 mod dataset;
 mod initial;
-mod mersenne;
 mod model;
 mod training;
 
@@ -15,4 +14,4 @@ pub use adam::Adam;
 pub use dataset::{DIGITS, Dataset, PIXELS};
 pub use initial::initial_parameters;
 pub use model::{Digits, NAMES, SHAPES};
-pub use training::{BATCH, STEPS, Training};
+pub use training::{BATCH, STEPS, Training, Untrained};

