@@ -75,7 +75,7 @@ impl Config {
         if sizes.contains(&0) {
             return Err(Error::weights(format!("the sizes of an encoder are at least 1: {self:?}")));
         }
-        if self.hidden % self.heads != 0 {
+        if !self.hidden.is_multiple_of(self.heads) {
             let (hidden, heads) = (self.hidden, self.heads);
             return Err(Error::weights(format!("hidden size {hidden} is no multiple of {heads} heads")));
         }
