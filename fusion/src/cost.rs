@@ -6,8 +6,8 @@
 
 use systole_kernels::program::{BufferType, Extent};
 
-use crate::canonical::SymbolicTrace;
-use crate::ir::Opcode;
+use crate::canonical::{SymbolicAttrs, SymbolicTrace};
+use crate::ir::{OpClass, Opcode};
 use crate::legality::{Coverage, Space};
 
 /// What a parameter extent counts for.
@@ -67,6 +67,15 @@ pub(crate) fn repeated_work(trace: &SymbolicTrace, members: &[u32], space: &Spac
             nominal_points(&node.ty.shape).saturating_mul(lane_cost(node.op)).saturating_mul(tiles)
         })
         .fold(0, u64::saturating_add)
+}
+
+/// Whether these members would be one program that threads can hardly share: a reduction along the columns of a dot
+/// wants whole rows in one unit of work, and without batches only rows are left to share out, of which inference has
+/// few. What the reduction would save is a pass over the dot's result, little beside the dot.
+pub(crate) fn serializes(trace: &SymbolicTrace, members: &[u32]) -> bool {
+    let nodes = || members.iter().map(|&node| &trace.nodes[node as usize]);
+    let unbatched = |attrs: &SymbolicAttrs| matches!(attrs, SymbolicAttrs::Dot(dims) if dims.lhs_batching.is_empty());
+    nodes().any(|node| unbatched(&node.attrs)) && nodes().any(|node| node.op.class() == OpClass::Reduce)
 }
 
 /// What an element of an op costs, in bytes of memory traffic.

@@ -287,6 +287,9 @@ impl<'a> Growth<'a> {
             self.accesses.is_pinned(node as usize) || !self.accesses.users(node as usize).iter().all(inside)
         };
         let space = legality::analyse(self.trace, self.accesses, members, escapes)?;
+        if cost::serializes(self.trace, members) {
+            return Err(Refusal::Unprofitable);
+        }
         let repeated = cost::repeated_work(self.trace, members, &space);
         if (Gain { bytes, launches: 1, repeated }).pays() { Ok(()) } else { Err(Refusal::Unprofitable) }
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use systole_kernels::contract::{DotOperand, PackedRhs, dot};
+use systole_kernels::contract::{DotOperand, PackedRhs, dot, dot_few};
 use systole_kernels::numerics::Half;
 use systole_kernels::simd::Isa;
 use systole_kernels::{DType, bf16, f16};
@@ -315,4 +315,34 @@ fn no_contraction_converts_between_halves() {
     let elements = [bf16::ONE; 4];
     let packed = PackedRhs::pack(Isa::PORTABLE, DType::BF16, &layout.operand(&elements));
     dot(Isa::PORTABLE, (DType::BF16, DType::F16), &layout.operand(&elements), &packed, 0..2, &mut [0; 8]);
+}
+
+#[test]
+fn exchanged_operands_give_the_same_bits() {
+    let mut random = Random(11);
+    for isa in Isa::available() {
+        for (rows, columns, depth) in
+            [(1, 1, 1), (1, 50, 300), (9, 97, 128), (16, 48, 129), (27, 200, 384), (48, 49, 7)]
+        {
+            for (lhs, rhs) in layouts(rows, depth).iter().zip(layouts(columns, depth).iter().rev()) {
+                let mut floats = |len: usize| -> Vec<f32> {
+                    let special = [f32::NAN, f32::INFINITY, -0.0, 1e-40, f32::MAX];
+                    let float = |bits: u64| match bits % 97 {
+                        n @ 0..5 if rows % 2 == 0 => special[n as usize],
+                        _ => (bits >> 40) as f32 / 1e6 - 8.0,
+                    };
+                    (0..len).map(|_| float(random.next())).collect()
+                };
+                let (a, b) = (floats(lhs.len), floats(rhs.len));
+                let (a, b) = (lhs.operand(&a), rhs.operand(&b));
+                let mut wanted = vec![0u32; rows * columns];
+                let packed = PackedRhs::pack(isa, DType::F32, &b);
+                let bytes = bytemuck::cast_slice_mut(&mut wanted);
+                dot(isa, (DType::F32, DType::F32), &a, &packed, 0..columns, bytes);
+                let mut got = vec![0u32; rows * columns];
+                dot_few(isa, &PackedRhs::pack(isa, DType::F32, &a), &b, bytemuck::cast_slice_mut(&mut got));
+                assert_eq!(got, wanted, "{rows}×{columns} of depth {depth} on {isa}");
+            }
+        }
+    }
 }

@@ -12,7 +12,7 @@ use crate::numerics::{self, Half, Narrow};
 use crate::simd::{Isa, OverVectors, Vectors};
 
 use super::chunk::{ChunkRow, fill_chunk, with_chunk};
-use super::movement::{Factor, Wide, contiguous};
+use super::movement::{Factor, Movement, Wide, contiguous};
 use super::panel::Panel;
 use super::storage::Storage;
 use super::{BLOCK, DotOperand, PackedRhs};
@@ -47,6 +47,37 @@ pub(super) fn narrowed<H: Factor + Half>(
             isa.vectorize(Narrow { src: sums, dst: out });
         }
     });
+}
+
+/// With the operands exchanged: `lhs` is packed, and the columns of `rhs` are taken as rows, a chunk at a time.
+pub(super) fn few(isa: Isa, lhs: &PackedRhs, rhs: &DotOperand<'_>, out: &mut [f32]) {
+    let (rows, columns) = (lhs.columns(), rhs.free.len());
+    with_sums(CHUNK.min(columns) * rows, |sums| {
+        for (free, start) in rhs.free.chunks(CHUNK).zip((0..).step_by(CHUNK)) {
+            let sums = &mut sums[..free.len() * rows];
+            dot::<f32>(isa, &DotOperand { free, ..*rhs }, lhs, 0..rows, sums);
+            isa.with_vectors(Turn { sums, rows, out: &mut out[start..], stride: columns });
+        }
+    });
+}
+
+/// Writes sums, a row of them per column of the output, where they belong.
+struct Turn<'a> {
+    sums: &'a [f32],
+    rows: usize,
+    out: &'a mut [f32],
+    stride: usize,
+}
+
+impl OverVectors for Turn<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self, vectors: V) {
+        let Turn { sums, rows, out, stride } = self;
+        let line = |column: usize| &sums[column * rows..][..rows];
+        Movement::<f32, f32>::transpose(Wide(vectors), out, stride, line, sums.len() / rows, rows);
+    }
 }
 
 /// Runs `work` with scratch of this thread for `len` sums. What they hold is anything.

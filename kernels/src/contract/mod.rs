@@ -15,6 +15,11 @@
 //! output. Operands come as tables of offsets, one per free and one per contracted index, so batches, transpositions,
 //! strides and broadcasts are the caller's arithmetic and cost this module a look at whether neighbours are neighbours.
 //!
+//! **A few rows** (a sentence through a layer of weights) leave nothing to pay for packing the right operand, of which each
+//! element is read once per row. [`dot_few`] exchanges the operands: the few rows are packed, and the right operand's
+//! columns, if each is a run of memory, go by as rows do in [`dot`]. A product does not mind the order of its factors,
+//! so the bits are the same.
+//!
 //! Rejected: keeping blocks' sums in registers over all of k (the panel then leaves the first-level cache, and the
 //! output is read and written only once per 128 steps as it is); reading the left operand in place (rows a power of two
 //! apart fall on one another in the cache).
@@ -83,6 +88,32 @@ pub fn dot(
         (DType::Bool, _) => unreachable!("no contraction from bool was let through"),
     }
 }
+
+/// Contracts the few rows of `lhs`, packed as a right operand is, with all of `rhs`, both `F32`, into `out`:
+/// `lhs.columns() × rhs.free.len()` elements, row-major. The bits are those of [`dot`] with `rhs` packed.
+///
+/// # Panics
+/// As [`dot`].
+pub fn dot_few(isa: Isa, lhs: &PackedRhs, rhs: &DotOperand<'_>, out: &mut [u8]) {
+    lhs.assert_packed_for(isa, DType::F32, rhs.contract.len());
+    assert_eq!(out.len(), lhs.columns() * rhs.free.len() * size_of::<f32>(), "an output element per row and column");
+    if !out.is_empty() {
+        float::few(isa, lhs, rhs, bytemuck::cast_slice_mut(out));
+    }
+}
+
+/// Whether [`dot_few`] is the faster way for so many rows.
+pub fn pays_few(dtype: DType, rows: usize, rhs_free: &[i64], rhs_contract: &[i64]) -> bool {
+    dtype == DType::F32
+        && rows <= FEW
+        && rhs_free.len() > rows
+        && rhs_contract.len() > 1
+        && movement::contiguous(rhs_contract)
+        && !movement::contiguous(rhs_free)
+}
+
+/// Most rows that [`dot_few`] takes: the chunk of rows that [`dot`] reads panels for.
+const FEW: usize = 48;
 
 /// Whether there is a contraction of operands of `dtype` to `result`.
 pub fn contracts(dtype: DType, result: DType) -> bool {

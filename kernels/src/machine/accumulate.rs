@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::contract::{DotOperand, PackedRhs, dot};
+use crate::contract::{DotOperand, PackedRhs, dot, dot_few};
 use crate::dtype::DType;
 use crate::lanes::Source;
 use crate::program::{ReduceAlong, Reg};
@@ -173,6 +173,9 @@ impl Tile<'_> {
         let dtype = self.program.buffers[lhs_input].dtype;
         let result = self.program.regs[usize::from(dst.0)].dtype;
         let isa = self.isa;
+        if offsets.few {
+            return self.dot_few(dst, (lhs, lhs_input), (rhs, rhs_input));
+        }
         let own = match launch.packed {
             Some(_) => None,
             None => Some(self.pack(dtype, rhs, rhs_input)),
@@ -191,6 +194,39 @@ impl Tile<'_> {
         if own.is_some() {
             self.worker.packed = own;
         }
+        produced
+    }
+
+    /// The contraction of few rows: these are packed, once per thread, and the right operand is read where it lies.
+    fn dot_few(
+        &mut self,
+        dst: Reg,
+        (lhs, lhs_input): (usize, usize),
+        (rhs, rhs_input): (usize, usize),
+    ) -> Result<(), RunError> {
+        let resolved = self.launch.resolved;
+        let offsets = resolved.dot_offsets();
+        let isa = self.isa;
+        let rows = (self.outer, self.rows.clone());
+        let packed = match self.worker.packed.take() {
+            Some(packed) if self.worker.packed_for.as_ref() == Some(&rows) => packed,
+            packed => {
+                self.worker.packed_for = Some(rows);
+                let region = self.region(resolved.views.get(lhs));
+                let free: Vec<i64> = self.rows.clone().map(|row| region.base + region.rows.offset(row)).collect();
+                let operand = DotOperand { bytes: self.input(lhs_input), free: &free, contract: &offsets.lhs_contract };
+                pack(isa, DType::F32, &operand, packed)
+            }
+        };
+        let view = resolved.views.get(rhs);
+        let base = view.base + resolved.grid().outer.offset(view.outer, self.outer);
+        let mut free = std::mem::take(&mut self.worker.offsets);
+        free.clear();
+        free.extend(offsets.rhs_free[self.cols.clone()].iter().map(|offset| base + offset));
+        let operand = DotOperand { bytes: self.input(rhs_input), free: &free, contract: &offsets.rhs_contract };
+        let produced = self.produce(dst, |_, out| dot_few(isa, &packed, &operand, out));
+        self.worker.offsets = free;
+        self.worker.packed = Some(packed);
         produced
     }
 
@@ -230,11 +266,16 @@ pub(super) fn pack_rhs(
         &moved
     };
     let operand = DotOperand { bytes, free, contract: &offsets.rhs_contract };
+    pack(isa, dtype, &operand, packed)
+}
+
+/// Packs an operand, in the storage of `packed` if there is some.
+fn pack(isa: Isa, dtype: DType, operand: &DotOperand<'_>, packed: Option<PackedRhs>) -> PackedRhs {
     match packed {
         Some(mut packed) => {
-            packed.repack(isa, dtype, &operand);
+            packed.repack(isa, dtype, operand);
             packed
         }
-        None => PackedRhs::pack(isa, dtype, &operand),
+        None => PackedRhs::pack(isa, dtype, operand),
     }
 }

@@ -90,6 +90,8 @@ pub(crate) struct DotOffsets {
     pub(crate) rhs_contract: Vec<i64>,
     /// Along all columns, in rhs.
     pub(crate) rhs_free: Vec<i64>,
+    /// Whether the rows are few enough to be what is packed.
+    pub(crate) few: bool,
 }
 
 /// What follows from launch parameters.

@@ -185,7 +185,7 @@ impl Machine {
             unreachable!("an operand of a dot does not share memory with an output");
         };
         let grid = launch.resolved.grid();
-        if grid.outer.len() != 1 || grid.unit_rows >= grid.rows.len() {
+        if grid.outer.len() != 1 || grid.unit_rows >= grid.rows.len() || launch.resolved.dot_offsets().few {
             return None;
         }
         let dtype = self.program.buffers[rhs_input].dtype;

@@ -14,6 +14,8 @@ use crate::program::{Extent, Program, ReduceAlong, Vary};
 
 use super::axes::{Axes, span};
 use super::error::RunError;
+use crate::contract::pays_few;
+
 use super::launch::{Anchor, DotOffsets, Resolved, View, Views};
 use super::placement::{Overlaid, components};
 use super::prepare::{Affine, Prepared, Step};
@@ -143,7 +145,9 @@ pub(crate) fn resolve(
     // Where there is nothing to write the offsets are never looked at, however large the contracted index is.
     let idle = points == 0 && lens[usize::from(program.inputs)..].iter().all(|&len| len == 0);
     let dot = prepared.dot.filter(|_| !idle);
-    let dot = dot.map(|at| dot_offsets(&prepared.steps[at], &views, &kept, contracted, &cols)).transpose()?;
+    let dot = dot
+        .map(|at| dot_offsets(program, &prepared.steps[at], &views, &kept, contracted, (&rows, &cols)))
+        .transpose()?;
     let grid = Grid { outer, rows, cols, unit_rows, unit_cols };
     let output_lens = lens[usize::from(program.inputs)..].iter().copied();
     let partition = Partition::new(grid, footprints(program, prepared, &views).zip(output_lens));
@@ -421,23 +425,24 @@ fn footprints<'a>(
 
 /// The offsets of a contraction's operands.
 fn dot_offsets(
+    program: &Program,
     step: &Step,
     views: &Views,
     kept: &[Merged],
     contracted: usize,
-    cols: &Axes,
+    (rows, cols): (&Axes, &Axes),
 ) -> Result<DotOffsets, RunError> {
-    let Step::Dot { lhs, rhs, .. } = *step else {
+    let Step::Dot { lhs, rhs, rhs_input, .. } = *step else {
         unreachable!("the dot of a program is a dot, not {step:?}");
     };
     let extents = kept.iter().filter(|axis| axis.group == Group::Contract).map(|axis| axis.extent).collect();
     let axes = Axes::new(extents).expect("the contracted index was counted");
     debug_assert_eq!(axes.len(), contracted, "merging keeps the number of indices");
-    Ok(DotOffsets {
-        lhs_contract: offsets(&axes, views.get(lhs).contract)?,
-        rhs_contract: offsets(&axes, views.get(rhs).contract)?,
-        rhs_free: offsets(cols, views.get(rhs).cols)?,
-    })
+    let lhs_contract = offsets(&axes, views.get(lhs).contract)?;
+    let rhs_contract = offsets(&axes, views.get(rhs).contract)?;
+    let rhs_free = offsets(cols, views.get(rhs).cols)?;
+    let few = pays_few(program.buffers[rhs_input].dtype, rows.len(), &rhs_free, &rhs_contract);
+    Ok(DotOffsets { lhs_contract, rhs_contract, rhs_free, few })
 }
 
 /// Offsets at every index.
