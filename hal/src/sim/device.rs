@@ -164,6 +164,23 @@ impl SimDevice {
             .ok_or_else(|| invalid(format!("the executable `{}` belongs to another device", executable.name())))
     }
 
+    /// A buffer for `len` bytes that come from the host, which the ledger has been told of; its contents are to follow.
+    /// Dropping it gives the bytes back.
+    fn admit(&self, call: &str, ty: &TensorType, len: usize) -> Result<Arc<SimBuffer>, HalError> {
+        let core = &*self.core;
+        core.alive()?;
+        if ty.checked_byte_len() != Some(len) {
+            return Err(invalid(format!("{len} bytes are no {ty}")));
+        }
+        let refuse = core.faults.as_ref().is_some_and(|plan| plan.fails_allocation(1));
+        core.memory
+            .ledger
+            .take(len as u64, refuse)
+            .map_err(|shortage| HalError::out_of_memory(format_args!("no memory to {call} {ty}"), shortage))?;
+        let storage = Storage::pending(len, core.succeeded.clone(), core.memory.clone());
+        Ok(Arc::new(SimBuffer::new(core.id, ty.clone(), Arc::new(storage))))
+    }
+
     /// Marks the donated arguments; the ledger still counts them.
     fn consume(&self, args: &[Arg]) -> Result<(), HalError> {
         for (n, arg) in args.iter().enumerate() {
@@ -365,20 +382,8 @@ impl Device for SimDevice {
     }
 
     fn upload(&self, ty: &TensorType, bytes: &[u8]) -> Result<BufferRef, HalError> {
-        let core = &*self.core;
-        core.alive()?;
-        if ty.checked_byte_len() != Some(bytes.len()) {
-            return Err(invalid(format!("{} bytes are no {ty}", bytes.len())));
-        }
-        let refuse = core.faults.as_ref().is_some_and(|plan| plan.fails_allocation(1));
-        core.memory
-            .ledger
-            .take(bytes.len() as u64, refuse)
-            .map_err(|shortage| HalError::out_of_memory(format_args!("no memory to upload {ty}"), shortage))?;
-        let storage = Storage::pending(bytes.len(), core.succeeded.clone(), core.memory.clone());
-        // From here on dropping the handle gives the bytes back.
-        let buffer = Arc::new(SimBuffer::new(core.id, ty.clone(), Arc::new(storage)));
-        let block = core.memory.blocks.take(bytes.len());
+        let buffer = self.admit("upload", ty, bytes.len())?;
+        let block = self.core.memory.blocks.take(bytes.len());
         let mut block =
             block.map_err(|error| HalError::new(ErrorKind::OutOfMemory, format!("upload of {ty}: {error}")))?;
         block.bytes_mut().copy_from_slice(bytes);
@@ -387,23 +392,13 @@ impl Device for SimDevice {
     }
 
     fn import(&self, ty: &TensorType, memory: HostBytes) -> Result<BufferRef, HalError> {
-        let core = &*self.core;
         let bytes = (*memory).as_ref();
         if !bytes.as_ptr().addr().is_multiple_of(ty.dtype.size()) {
             return self.upload(ty, bytes);
         }
-        core.alive()?;
-        if ty.checked_byte_len() != Some(bytes.len()) {
-            return Err(invalid(format!("{} bytes are no {ty}", bytes.len())));
-        }
-        let refuse = core.faults.as_ref().is_some_and(|plan| plan.fails_allocation(1));
-        core.memory
-            .ledger
-            .take(bytes.len() as u64, refuse)
-            .map_err(|shortage| HalError::out_of_memory(format_args!("no memory to import {ty}"), shortage))?;
-        let storage = Storage::pending(bytes.len(), core.succeeded.clone(), core.memory.clone());
-        storage.fill(Contents::Host(memory));
-        Ok(Arc::new(SimBuffer::new(core.id, ty.clone(), Arc::new(storage))))
+        let buffer = self.admit("import", ty, bytes.len())?;
+        buffer.storage().fill(Contents::Host(memory));
+        Ok(buffer)
     }
 
     fn export(&self, buffer: &BufferRef) -> Result<HostBytes, HalError> {
