@@ -10,7 +10,7 @@
 //! [`SymbolicTrace`] decoded from it is the only trace it ever has.
 //!
 //! **Arguments.** Extents are numbered by first appearance, those that must be equal being one parameter: that is the
-//! relation pattern ([`extents`]). Two that happen to be equal are two, or each length that meets a width by chance
+//! relation pattern (module `extents`). Two that happen to be equal are two, or each length that meets a width by chance
 //! would be a plan of its own. Slice starts, strides other than 1, pad amounts and concatenation offsets are numbered in the same
 //! sequence but never merged by value, since two positions that happen to be equal say nothing about structure. For
 //! the same reason constants are never merged: each takes the next scalar. A slice's `limit` and a pad's `high` occur

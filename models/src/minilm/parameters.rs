@@ -16,9 +16,9 @@ const SMALL: f64 = 0.02;
 /// Weight and bias of a map `x · weightᵀ + bias`, or scale and shift of a layer norm.
 #[derive(Clone, Debug)]
 pub struct Affine<T> {
-    /// [outputs, inputs] of a map; [width] of a norm.
+    /// `[outputs, inputs]` of a map; `[width]` of a norm.
     pub weight: T,
-    /// [outputs], or [width].
+    /// `[outputs]`, or `[width]`.
     pub bias: T,
 }
 
