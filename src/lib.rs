@@ -33,6 +33,7 @@ pub mod embed;
 mod error;
 mod executor;
 mod ops;
+mod print;
 mod recorder;
 mod report;
 mod stream;

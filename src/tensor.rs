@@ -1,6 +1,5 @@
 //! The user's handle to a value.
 
-use std::fmt;
 use std::sync::Arc;
 
 use systole_fusion::infer::{MAX_RANK, addressable};
@@ -156,7 +155,7 @@ impl Tensor {
         self.settled(&origin, |device, buffer| device.export(buffer, &origin))
     }
 
-    fn read(&self, origin: Origin) -> Result<Vec<u8>> {
+    pub(crate) fn read(&self, origin: Origin) -> Result<Vec<u8>> {
         self.settled(&origin, |device, buffer| device.download(self.ty(), buffer, &origin))
     }
 
@@ -185,18 +184,6 @@ impl Clone for Tensor {
 impl Drop for Tensor {
     fn drop(&mut self) {
         drop_handle(&self.value);
-    }
-}
-
-/// Type and state; never waits.
-impl fmt::Debug for Tensor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = match self.value.outcome() {
-            None => "pending",
-            Some(Ok(_)) => "submitted",
-            Some(Err(_)) => "failed",
-        };
-        write!(f, "Tensor({}, {state})", self.ty())
     }
 }
 
