@@ -1,5 +1,7 @@
 //! Tensors as text: the very strings that NumPy 2 prints for the same arrays, and what cannot be printed.
 
+#![allow(clippy::excessive_precision, reason = "the numbers are those that NumPy was given")]
+
 use systole::hal::sim::Faults;
 use systole::{Config, Device, Element, Tensor};
 
