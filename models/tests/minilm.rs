@@ -5,14 +5,18 @@
 //! `oracles/` of the directory that `SYSTOLE_TESTDATA` names, or else of `../shared` beside the workspace. Tests that
 //! lack either say so and pass; the others use an encoder with a few random parameters.
 
+use std::convert::Infallible;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use npyz::npz::NpzArchive;
+use serde_json::Value;
 use systole::{Config as DeviceConfig, Device, Isa, Mode, Tensor};
-use systole_models::minilm::{Batch, Checkpoint, Config, MiniLm, PUBLISHED, Parameters, Source, TooLong, similarity};
+use systole_models::minilm::{
+    Batch, Checkpoint, Config, MiniLm, PUBLISHED, Parameters, Source, TooLong, Training, similarity,
+};
 use systole_models::package::Store;
 
 /// A small encoder; no two sizes are equal, so that none stands for another.
@@ -160,6 +164,23 @@ fn bits_are_the_same_in_every_mode_on_any_threads_and_instruction_set() {
 }
 
 #[test]
+fn the_real_models_bits_are_the_same_too() {
+    let Some(checkpoint) = checkpoint() else { return };
+    let batch = checkpoint.tokenizer().batch(&PUBLISHED, checkpoint.config(), TooLong::Refuse).unwrap();
+    let encode = |mode, threads, isa| {
+        let device = open(mode, threads, isa);
+        let model = MiniLm::new(&device, checkpoint.config(), checkpoint.parameters()).unwrap();
+        bits(&model.encode(&batch).unwrap())
+    };
+    let expected = encode(Mode::Strict, 1, Isa::PORTABLE);
+    for isa in Isa::available() {
+        for (mode, threads) in [(Mode::Debug, 2), (Mode::Strict, 2), (Mode::Fused, 1), (Mode::Fused, 2)] {
+            assert!(encode(mode, threads, isa) == expected, "{mode} on {threads} threads of {isa} differs");
+        }
+    }
+}
+
+#[test]
 fn a_rows_bits_depend_neither_on_the_batch_nor_on_what_fills_it_up() {
     let device = Device::simulator().unwrap();
     let model = small(&device);
@@ -236,4 +257,101 @@ fn shapes_that_do_not_fit_are_errors_of_the_call() {
     let hidden = model.forward(&ids, &mask).unwrap();
     assert!(model.embed(&hidden, &short).is_err());
     assert!(model.embed(&scalar, &scalar).is_err());
+}
+
+fn training(device: &Device, config: &Config, parameters: &Parameters<Vec<f32>>, rows: &[Vec<u32>]) -> Training {
+    let model = MiniLm::new(device, config, parameters).unwrap();
+    Training::new(device, model, &Batch::new(rows, config).unwrap()).unwrap()
+}
+
+/// The length of a gradient as a vector.
+fn length(gradient: &Tensor) -> f64 {
+    let elements = gradient.to_vec::<f32>().unwrap();
+    elements.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt()
+}
+
+#[test]
+fn five_training_steps_follow_the_oracle() {
+    let Some(checkpoint) = checkpoint() else { return };
+    let path = oracles().join("minilm_train_expected.json");
+    let Ok(oracle) = std::fs::read(&path) else { return say_skipped(format_args!("no {}", path.display())) };
+    let oracle: Value = serde_json::from_slice(&oracle).unwrap();
+    let numbers = |row: &Value| row.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect::<Vec<_>>();
+    let tokens = |(ids, mask): (&Value, &Value)| {
+        let tokens = numbers(ids).into_iter().zip(numbers(mask)).filter(|(_, mask)| *mask > 0.0);
+        tokens.map(|(id, _)| id as u32).collect()
+    };
+    let rows: Vec<Vec<u32>> =
+        oracle["ids"].as_array().unwrap().iter().zip(oracle["mask"].as_array().unwrap()).map(tokens).collect();
+
+    let config = checkpoint.config();
+    let device = Device::simulator().unwrap();
+    let mut training = training(&device, config, checkpoint.parameters(), &rows);
+    let (_, gradients) = training.loss_and_gradients().unwrap();
+    let names = Parameters::try_from_fn(config, |name, _| Ok::<_, Infallible>(name.to_owned())).unwrap();
+    let norms = oracle["grad_norm_f64"].as_object().unwrap();
+    assert_eq!(norms.len(), names.iter().count());
+    for (name, gradient) in names.iter().zip(gradients.into_values()) {
+        let (actual, expected) = (length(&gradient), norms[name].as_f64().unwrap());
+        // A key's bias adds the same to all scores of a query, which softmax does not see.
+        let tolerance = if name.ends_with("key.bias") { 1e-6 } else { 1e-4 * expected };
+        assert!((actual - expected).abs() <= tolerance, "gradient by {name} has length {actual}, expected {expected}");
+    }
+
+    let losses: Vec<_> = (0..5).map(|_| training.step().unwrap()).collect();
+    let losses: Vec<f32> = losses.iter().map(|loss| loss.item().unwrap()).collect();
+    let expected: Vec<_> = numbers(&oracle["loss_f64"]).into_iter().map(|loss| loss as f32).collect();
+    assert_close("loss", &losses, &expected, 2e-5);
+}
+
+#[test]
+fn gradients_are_the_slopes_of_the_loss() {
+    /// Steps this long round little and curve little.
+    const STEP: f64 = 4e-3;
+    let device = Device::simulator().unwrap();
+    let parameters = Parameters::random(&SMALL, 5);
+    let (ids, mask) = Batch::new(&ROWS, &SMALL).unwrap().upload(&device).unwrap();
+    let model = MiniLm::new(&device, &SMALL, &parameters).unwrap();
+    let (_, gradients) = model.loss_and_gradients(&ids, &mask).unwrap();
+    let names = Parameters::try_from_fn(&SMALL, |name, _| Ok::<_, Infallible>(name.to_owned())).unwrap();
+    for (at, (name, gradient)) in names.iter().zip(gradients.into_values()).enumerate() {
+        let slope = length(&gradient);
+        if name.ends_with("key.bias") {
+            assert!(slope < 1e-6, "{name}: {slope}");
+            continue;
+        }
+        let gradient = gradient.to_vec::<f32>().unwrap();
+        let loss = |step: f64| -> f64 {
+            let mut moved = parameters.clone();
+            let parameter = moved.iter_mut().nth(at).unwrap();
+            for (element, direction) in parameter.iter_mut().zip(&gradient) {
+                *element += (step * f64::from(*direction) / slope) as f32;
+            }
+            let model = MiniLm::new(&device, &SMALL, &moved).unwrap();
+            f64::from(model.loss_and_gradients(&ids, &mask).unwrap().0.item::<f32>().unwrap())
+        };
+        let seen = (loss(STEP) - loss(-STEP)) / (2.0 * STEP);
+        assert!((seen - slope).abs() < 2e-2 * slope + 1e-4, "{name}: slope {seen}, gradient {slope}");
+    }
+}
+
+#[test]
+fn training_gives_the_same_bits_in_every_mode_on_any_threads_and_instruction_set() {
+    let rows = ROWS.map(<[u32]>::to_vec);
+    let parameters = Parameters::random(&SMALL, 3);
+    let train = |mode, threads, isa| -> Vec<Vec<u32>> {
+        let mut training = training(&open(mode, threads, isa), &SMALL, &parameters, &rows);
+        let losses: Vec<_> = (0..3).map(|_| training.step().unwrap()).collect();
+        losses.iter().chain(training.model().parameters.iter()).map(bits).collect()
+    };
+    let expected = train(Mode::Strict, 1, Isa::PORTABLE);
+    let losses: Vec<_> = expected[..3].iter().map(|loss| f32::from_bits(loss[0])).collect();
+    assert!(losses[0] > losses[1] && losses[1] > losses[2], "{losses:?}");
+    for isa in Isa::available() {
+        for threads in [1, 2] {
+            for mode in Mode::ALL {
+                assert!(train(mode, threads, isa) == expected, "{mode} on {threads} threads of {isa} differs");
+            }
+        }
+    }
 }

@@ -4,13 +4,11 @@
 //! on every machine gives the same bits on the device: the order of the batches, and the initial parameters
 //! ([`initial_parameters`]).
 
-mod adam;
 mod dataset;
 mod initial;
 mod model;
 mod training;
 
-pub use adam::Adam;
 pub use dataset::{DIGITS, Dataset, PIXELS};
 pub use initial::initial_parameters;
 pub use model::{Digits, NAMES, SHAPES};

@@ -4,16 +4,19 @@ use std::borrow::Cow;
 
 use systole::{Device, Result, Tensor};
 
-use super::adam::Adam;
 use super::dataset::{Dataset, PIXELS};
 use super::initial::initial_parameters;
 use super::model::{Digits, NAMES, SHAPES};
+use crate::adam::{Adam, Rates};
 use crate::registry::{Prepared, Text, Workload};
 
 /// Steps of a full training.
 pub const STEPS: usize = 200;
 /// Images of one step.
 pub const BATCH: usize = 64;
+
+/// How it steps.
+const RATES: Rates = Rates { rate: 1e-3, betas: [0.9, 0.999], epsilon: 1e-8, decay: 0.0 };
 
 /// A training under way. Step `s` uses the images `[(s mod 28) · 64, (s mod 28) · 64 + 64)`; the last five are unused.
 #[derive(Debug)]
@@ -45,7 +48,7 @@ impl Training {
         let training = Training {
             device: device.clone(),
             model,
-            adam: Adam::new(device, SHAPES)?,
+            adam: Adam::new(device, RATES, SHAPES)?,
             pixels: Tensor::from_slice(device, &dataset.pixels, [dataset.len(), PIXELS])?,
             labels: Tensor::from_slice(device, &dataset.labels, [dataset.len(), 1])?,
             steps: 0,

@@ -8,14 +8,18 @@ mod batch;
 mod checkpoint;
 mod config;
 mod encoder;
+mod gradient;
 mod parameters;
 mod sentences;
 mod tokenizer;
+mod training;
 
 pub use batch::Batch;
 pub use checkpoint::{Checkpoint, PACKAGE, Source};
 pub use config::Config;
 pub use encoder::{MiniLm, similarity};
+pub use gradient::LOGIT_SCALE;
 pub use parameters::{Affine, Layer, Parameters, Tables};
 pub use sentences::{PUBLISHED, STEPS, Sentences};
 pub use tokenizer::{Tokenizer, Tokens, TooLong};
+pub use training::Training;

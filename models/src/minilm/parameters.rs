@@ -108,6 +108,17 @@ impl<T> Parameters<T> {
         [words, positions, segments].into_iter().chain(norm.both()).chain(layers)
     }
 
+    /// Every parameter by value, in the order of [`iter`](Self::iter); each is dropped when it has been used.
+    pub fn into_values(self) -> impl Iterator<Item = T> {
+        let Tables { words, positions, segments, norm } = self.tables;
+        let layers = self.layers.into_iter().flat_map(|layer| {
+            let Layer { query, key, value, attended, attention_norm, widen, narrow, output_norm } = layer;
+            let affines = [query, key, value, attended, attention_norm, widen, narrow, output_norm];
+            affines.into_iter().flat_map(|affine| [affine.weight, affine.bias])
+        });
+        [words, positions, segments, norm.weight, norm.bias].into_iter().chain(layers)
+    }
+
     /// Every parameter, in the order of [`iter`](Self::iter).
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         let Tables { words, positions, segments, norm } = &mut self.tables;
@@ -190,5 +201,6 @@ mod tests {
         assert_eq!(names.iter().collect::<Vec<_>>(), made.iter().collect::<Vec<_>>());
         assert_eq!(names.iter_mut().collect::<Vec<_>>(), made.iter_mut().collect::<Vec<_>>());
         assert_eq!(made.len(), 5 + 6 * 16);
+        assert!(names.into_values().eq(made));
     }
 }
