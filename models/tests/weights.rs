@@ -1,7 +1,7 @@
 //! Files of weights that somebody made: a small encoder is read from a folder, and every damage to it is named.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use expect_test::{Expect, expect};
 use safetensors::Dtype;
@@ -70,8 +70,8 @@ fn whole(name: &str) -> PathBuf {
     folder(name, |_, shape| Some(shape))
 }
 
-fn check(folder: &PathBuf, expected: &Expect) {
-    let error = Checkpoint::load(&Source::Folder(folder.clone()), &mut |_| {}).unwrap_err();
+fn check(folder: &Path, expected: &Expect) {
+    let error = Checkpoint::load(&Source::Folder(folder.to_path_buf()), &mut |_| {}).unwrap_err();
     assert!(error.is_weights_error(), "{error}");
     expected.assert_eq(&error.to_string().replace(&*folder.to_string_lossy(), "FOLDER"));
 }
