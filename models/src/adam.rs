@@ -80,8 +80,10 @@ impl Adam {
             let first = moments.first.div(corrections[0])?;
             let second = moments.second.div(corrections[1])?;
             let change = first.div(&second.sqrt()?.add(epsilon)?)?.mul(rate)?;
-            let kept = if decay == 0.0 { parameter.clone() } else { parameter.mul(1.0 - rate * decay)? };
-            *parameter = kept.sub(&change)?;
+            *parameter = match decay {
+                0.0 => parameter.sub(&change)?,
+                decay => parameter.mul(1.0 - rate * decay)?.sub(&change)?,
+            };
         }
         assert!(parameters.next().is_none() && gradients.next().is_none(), "Adam was made for fewer parameters");
         Ok(())
