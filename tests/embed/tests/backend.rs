@@ -126,7 +126,7 @@ fn a_failure_in_a_fused_program_names_the_line_of_its_op() {
     let faults = Faults::none().fail_launch(0);
     let backend = Backend::open_with(Config { faults, threads: 1, ..Config::default() }).unwrap();
     let error = program(&backend, &arena(36864)).unwrap().read().unwrap_err().to_string();
-    assert!(error.contains("train.py:6"), "{error}");
+    assert!(error.contains("train.py:5"), "{error}");
     let origins: Vec<String> = backend
         .device()
         .reports()
