@@ -44,7 +44,9 @@ pub use config::{Config, Mode};
 pub use device::Device;
 pub use dispatch::with_mode;
 pub use error::{Error, Result};
-pub use ops::{Axes, Given, Number, Operand};
+pub use ops::{
+    AsIndex, AsSpan, Axes, Ellipsis, Given, Index, Indices, NewAxis, Number, Operand, Ordinal, REST, Span, stride,
+};
 pub use report::{Build, CutReason, FlushReport, KeyDifference, PlanSource, ProgramReport, Stats};
 pub use stream::Stream;
 pub use tensor::Tensor;

@@ -14,11 +14,20 @@ use crate::tensor::Tensor;
 pub trait Axes {
     /// The numbers for a tensor of `rank` dimensions, as the user gave them.
     fn numbers(&self, rank: usize) -> SmallVec<[isize; 4]>;
+
+    /// Whether this is `..`.
+    fn is_all(&self) -> bool {
+        false
+    }
 }
 
 impl Axes for RangeFull {
     fn numbers(&self, rank: usize) -> SmallVec<[isize; 4]> {
         (0..rank as isize).collect()
+    }
+
+    fn is_all(&self) -> bool {
+        true
     }
 }
 

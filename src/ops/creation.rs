@@ -67,6 +67,24 @@ impl Tensor {
         constant(device.inner(), Scalar::from_f64(dtype, 1.0), shape, Origin::caller())
     }
 
+    /// Zeros (`false` for bool) of this tensor's shape and dtype, on its device.
+    ///
+    /// # Errors
+    /// None in practice; recording is fallible in general.
+    #[track_caller]
+    pub fn zeros_like(&self) -> Result<Tensor> {
+        Tensor::zeros(&self.device(), self.dtype(), self.shape().clone())
+    }
+
+    /// Ones (`true` for bool) of this tensor's shape and dtype, on its device.
+    ///
+    /// # Errors
+    /// None in practice; recording is fallible in general.
+    #[track_caller]
+    pub fn ones_like(&self) -> Result<Tensor> {
+        Tensor::ones(&self.device(), self.dtype(), self.shape().clone())
+    }
+
     /// The index along `axis`, as `dtype`; a negative axis counts from the last.
     ///
     /// ```

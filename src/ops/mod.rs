@@ -14,6 +14,7 @@ mod axes;
 mod contraction;
 mod creation;
 mod elementwise;
+mod index;
 mod indexing;
 mod loss;
 mod movement;
@@ -21,9 +22,13 @@ mod normalization;
 mod operand;
 mod operators;
 mod reduction;
+mod shape;
 mod statistics;
+mod subscript;
 
 pub use axes::Axes;
+pub use index::{AsIndex, AsSpan, Ellipsis, Index, Indices, NewAxis, Ordinal, Span, stride};
+pub use movement::REST;
 pub use operand::{Given, Number, Operand};
 
 use std::borrow::Cow;

@@ -16,14 +16,49 @@ fn dims(numbers: impl IntoIterator<Item = usize>) -> Dims {
     numbers.into_iter().map(|number| u32::try_from(number).unwrap_or(u32::MAX)).collect()
 }
 
+/// In a shape to [`reshape`](Tensor::reshape) to: the extent that the elements leave for this dimension. NumPy and
+/// PyTorch write −1.
+pub const REST: usize = usize::MAX;
+
+/// `shape` with the extent that `of` leaves for its [`REST`].
+fn with_rest(shape: Shape, of: &Shape) -> Result<Shape, String> {
+    let Some(at) = shape.iter().position(|&extent| extent == REST) else { return Ok(shape) };
+    let mut extents = shape.to_vec();
+    extents[at] = 1;
+    if extents.contains(&REST) {
+        return Err(String::from("more than one REST"));
+    }
+    let others = Shape::from(&extents[..]).checked_elements().unwrap_or(usize::MAX);
+    let elements = of.elements();
+    if others == 0 || !elements.is_multiple_of(others) {
+        extents.remove(at);
+        return Err(format!("no REST beside {} holds the {elements} elements of {of}", Shape::from(extents)));
+    }
+    extents[at] = elements / others;
+    Ok(Shape::from(extents))
+}
+
 impl Tensor {
-    /// The same elements in row-major order under another shape.
+    /// The same elements in row-major order under another shape, of which one extent may be [`REST`].
+    ///
+    /// ```
+    /// # use systole::{DType, Device, REST, Tensor};
+    /// # fn main() -> systole::Result<()> {
+    /// let x = Tensor::zeros(&Device::simulator()?, DType::F32, [2, 3, 4])?;
+    /// assert_eq!(x.reshape([6, 4])?.shape()[..], [6, 4]);
+    /// assert_eq!(x.reshape([2, REST])?.shape()[..], [2, 12]);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
-    /// The shapes differ in their number of elements.
+    /// The shapes differ in their number of elements; [`REST`] twice, or where no extent or any would fit.
+    #[doc(alias = "view")]
     #[track_caller]
     pub fn reshape(&self, shape: impl Into<Shape>) -> Result<Tensor> {
-        record(Opcode::Reshape, &[self], Attrs::Reshape(shape.into()), Origin::caller())
+        let origin = Origin::caller();
+        let shape = with_rest(shape.into(), self.shape())
+            .map_err(|reason| Error::misuse("reshape", types(&[self]), origin.clone(), reason))?;
+        record(Opcode::Reshape, &[self], Attrs::Reshape(shape), origin)
     }
 
     /// Dimension `i` of the result is dimension `permutation[i]` of this; negative numbers count from the last.
