@@ -10,8 +10,8 @@ use systole_models::package;
 const INTERRUPTED: i32 = 130;
 
 const STEPS: &str = "{msg:>11} {bar:40} {pos}/{len} steps";
-const BYTES: &str = "{msg:>11} {bar:40} {bytes}/{total_bytes}";
-const TRANSFER: &str = "{msg:>11} {bar:40} {bytes}/{total_bytes}, {bytes_per_sec}, {eta} left";
+const BYTES: &str = "{msg:>11} {bar:30} {bytes}/{total_bytes}";
+const TRANSFER: &str = "{msg:>11} {bar:30} {bytes}/{total_bytes}, {bytes_per_sec}, {eta}";
 const WORDS: &str = "{msg}";
 
 /// The bar of one command, over whatever it is at; draws nothing where stderr is no terminal.
