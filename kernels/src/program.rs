@@ -162,15 +162,35 @@ pub struct Access {
     pub dims: SmallVec<[DimMap; 4]>,
 }
 
+/// Where a gather's index is read.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum IndexSource {
+    /// In a buffer of an integer dtype, point by point.
+    Memory(Access),
+    /// In a register of an integer dtype that is one number for the whole launch: it varies along no axis, outer ones
+    /// included.
+    Number(Reg),
+}
+
 /// One component of a gather's start index.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct IndexComponent {
-    /// Where the component is read, in a buffer of an integer dtype.
-    pub index: Access,
+    /// Where the component is read.
+    pub index: IndexSource,
     /// The dimension of the gathered buffer that it moves along.
     pub dim: u8,
     /// Extent of the slice along `dim`: the component is clamped to `[0, extent(dim) − slice]`, as StableHLO says.
     pub slice: Extent,
+}
+
+/// Where coordinate 0 of an overlaid buffer lands along an axis.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Low {
+    /// At this index; may be negative.
+    At(Extent),
+    /// At the number in a register as [`IndexSource::Number`] has it, clamped to
+    /// `[0, extent(axis) − extent(buffer dimension)]`, as StableHLO clamps a dynamic start.
+    Clamped(Reg),
 }
 
 /// Where an overlaid buffer lies inside the register: along buffer dimension `d`, coordinate `c` lands on the index
@@ -179,8 +199,8 @@ pub struct IndexComponent {
 pub struct Placement {
     /// The domain axis.
     pub axis: u8,
-    /// Index of coordinate 0; may be negative.
-    pub low: Extent,
+    /// Index of coordinate 0.
+    pub low: Low,
     /// Points skipped between neighbours; at least 0.
     pub interior: Extent,
 }
@@ -255,6 +275,45 @@ pub enum LaneOp {
     Convert,
 }
 
+impl LaneOp {
+    /// Roughly how many simple operations an element takes: what decides on threads and on computing again.
+    pub fn work(self) -> usize {
+        match self {
+            LaneOp::Exponential
+            | LaneOp::ExponentialMinusOne
+            | LaneOp::Log
+            | LaneOp::LogPlusOne
+            | LaneOp::Tanh
+            | LaneOp::Logistic
+            | LaneOp::Cbrt
+            | LaneOp::Rsqrt => 8,
+            LaneOp::Erf => 12,
+            LaneOp::Power | LaneOp::Remainder | LaneOp::Sine | LaneOp::Cosine => 30,
+            LaneOp::Atan2 => 100,
+            LaneOp::Divide | LaneOp::Sqrt => 2,
+            LaneOp::Abs
+            | LaneOp::Negate
+            | LaneOp::Sign
+            | LaneOp::Floor
+            | LaneOp::Ceil
+            | LaneOp::IsFinite
+            | LaneOp::Not
+            | LaneOp::Add
+            | LaneOp::Subtract
+            | LaneOp::Multiply
+            | LaneOp::Maximum
+            | LaneOp::Minimum
+            | LaneOp::And
+            | LaneOp::Or
+            | LaneOp::Xor
+            | LaneOp::Compare(..)
+            | LaneOp::Select
+            | LaneOp::Clamp
+            | LaneOp::Convert => 1,
+        }
+    }
+}
+
 /// The bodies that a fused reduction knows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs, reason = "named as StableHLO's binary ops")]
@@ -286,7 +345,7 @@ pub enum Instr {
         /// Components, each clamped, then added to the coordinate along its dimension.
         indices: SmallVec<[IndexComponent; 1]>,
     },
-    /// `background`, with a buffer laid over it (pad, concatenate). `dst` has the background's dtype, varies along both.
+    /// `background`, with a buffer laid over it (pad, concatenate, dynamic_update_slice). `dst` has the background's dtype, varies along both.
     Overlay {
         /// Result.
         dst: Reg,

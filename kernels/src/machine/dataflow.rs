@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::program::{Access, Extent, Instr, Program, ReduceAlong, Reg, RegType, Vary};
+use crate::program::{Access, Extent, IndexSource, Instr, Low, Program, ReduceAlong, Reg, RegType, Vary};
 
 use super::validate::clip;
 
@@ -24,10 +24,21 @@ pub(super) fn is_large(program: &Program, reg: Reg) -> bool {
 /// The registers that an instruction reads.
 pub(super) fn operands(instr: &Instr) -> SmallVec<[Reg; 3]> {
     match instr {
-        Instr::Load { .. } | Instr::Gather { .. } | Instr::Scalar { .. } | Instr::Iota { .. } | Instr::Dot { .. } => {
-            SmallVec::new()
+        Instr::Load { .. } | Instr::Scalar { .. } | Instr::Iota { .. } | Instr::Dot { .. } => SmallVec::new(),
+        Instr::Gather { indices, .. } => {
+            let numbers = indices.iter().filter_map(|component| match component.index {
+                IndexSource::Number(number) => Some(number),
+                IndexSource::Memory(_) => None,
+            });
+            numbers.collect()
         }
-        Instr::Overlay { background, .. } => SmallVec::from_slice(&[*background]),
+        Instr::Overlay { background, placement, .. } => {
+            let numbers = placement.iter().filter_map(|place| match place.low {
+                Low::Clamped(number) => Some(number),
+                Low::At(_) => None,
+            });
+            std::iter::once(*background).chain(numbers).collect()
+        }
         Instr::Lane { args, .. } => args.clone(),
         Instr::Reduce { src, init, .. } => SmallVec::from_slice(&[*src, *init]),
         Instr::Store { src, .. } => SmallVec::from_slice(&[*src]),

@@ -149,6 +149,14 @@ fn copy_run<T: Pod>(src: &[T], start: i64, stride: i64, dst: &mut [T]) {
     match stride {
         1 => dst.copy_from_slice(&src[start as usize..start as usize + dst.len()]),
         0 => dst.fill(src[start as usize]),
+        // Reversed.
+        -1 => {
+            let Some(last) = dst.len().checked_sub(1) else { return };
+            let run = &src[start as usize - last..=start as usize];
+            for (dst, &element) in dst.iter_mut().zip(run.iter().rev()) {
+                *dst = element;
+            }
+        }
         _ => {
             for (k, dst) in dst.iter_mut().enumerate() {
                 *dst = src[(start + k as i64 * stride) as usize];

@@ -1,8 +1,10 @@
 //! Where overlaid buffers lie, and what the indices of gathers clamp to, in one launch.
 
+use std::borrow::Cow;
+
 use smallvec::SmallVec;
 
-use crate::program::{Extent, Placement};
+use crate::program::{Extent, Low, Placement, Reg};
 
 use super::error::RunError;
 use super::resolve::{Group, Merged};
@@ -42,6 +44,19 @@ pub(crate) struct Overlaid {
     pub(crate) outer: SmallVec<[Placed; 2]>,
     pub(crate) rows: SmallVec<[Placed; 2]>,
     pub(crate) cols: SmallVec<[Placed; 2]>,
+    /// Axes along which the place is a number of the launch's data; they have the place 0 above.
+    moving: SmallVec<[Moving; 2]>,
+}
+
+/// An axis along which an overlaid buffer's place is in a register.
+#[derive(Clone, Copy, Debug)]
+struct Moving {
+    group: Group,
+    /// Among the group's axes.
+    position: usize,
+    number: Reg,
+    /// The greatest place at which the buffer fits.
+    greatest: i64,
 }
 
 impl Overlaid {
@@ -60,6 +75,7 @@ impl Overlaid {
             outer: everywhere(Group::Outer),
             rows: everywhere(Group::Rows),
             cols: everywhere(Group::Cols),
+            moving: SmallVec::new(),
         };
         let mut stride = 1i64;
         for (place, extent) in placement.iter().zip(shape).rev() {
@@ -69,27 +85,52 @@ impl Overlaid {
                 return Err(RunError::arguments(format!("interior padding of {interior}")));
             }
             let step = interior.saturating_add(1);
-            let placed = Placed { low: place.low.resolve(params), step, count, stride };
-            overlaid.place(usize::from(place.axis), placed, kept);
+            let (low, number) = match place.low {
+                Low::At(low) => (low.resolve(params), None),
+                Low::Clamped(number) => (0, Some(number)),
+            };
+            overlaid.place(usize::from(place.axis), Placed { low, step, count, stride }, number, kept)?;
             stride = stride.wrapping_mul(count);
         }
         Ok(overlaid)
     }
 
-    fn place(&mut self, axis: usize, placed: Placed, kept: &[Merged]) {
-        let Some(found) = kept.iter().position(|kept| kept.axis == axis) else {
-            // The axes of an overlay are not merged, so it has one index.
+    fn place(&mut self, axis: usize, placed: Placed, number: Option<Reg>, kept: &[Merged]) -> Result<(), RunError> {
+        let found = kept.iter().position(|kept| kept.axis == axis);
+        let extent = found.map_or(1, |found| kept[found].extent as i64);
+        if number.is_some() && placed.count > extent {
+            return Err(RunError::arguments(format!("{} coordinates laid over {extent}", placed.count)));
+        }
+        let Some(found) = found else {
+            // The axes of an overlay are not merged, so it has one index, and a number clamps to that.
             self.base = self.base.zip(placed.at(0)).map(|(base, offset)| base + offset);
-            return;
+            return Ok(());
         };
         let group = kept[found].group;
         let position = kept[..found].iter().filter(|other| other.group == group).count();
+        self.along(group)[position] = placed;
+        if let Some(number) = number {
+            self.moving.push(Moving { group, position, number, greatest: extent - placed.count });
+        }
+        Ok(())
+    }
+
+    fn along(&mut self, group: Group) -> &mut SmallVec<[Placed; 2]> {
         match group {
-            Group::Outer => self.outer[position] = placed,
-            Group::Rows => self.rows[position] = placed,
-            Group::Cols => self.cols[position] = placed,
+            Group::Outer => &mut self.outer,
+            Group::Rows => &mut self.rows,
+            Group::Cols => &mut self.cols,
             Group::Contract => unreachable!("an overlay lies in the domain"),
         }
+    }
+
+    /// The placement with the numbers of registers in it.
+    pub(crate) fn moved(&self, number: impl Fn(Reg) -> i64) -> Cow<'_, Overlaid> {
+        let mut placed = Cow::Borrowed(self);
+        for &Moving { group, position, number: register, greatest } in &self.moving {
+            placed.to_mut().along(group)[position].low = number(register).clamp(0, greatest);
+        }
+        placed
     }
 }
 

@@ -7,7 +7,7 @@
 use smallvec::SmallVec;
 
 use crate::lanes::{self, LaneFn};
-use crate::program::{Access, DimMap, Extent, IndexComponent, Instr, LaneOp, Placement, Program, Reg};
+use crate::program::{Access, DimMap, Extent, IndexComponent, IndexSource, Instr, Placement, Program, Reg};
 use crate::reduce::Reducer;
 
 use super::dataflow::{defined, is_large, last_use, operands, reg, stores};
@@ -23,17 +23,33 @@ pub(crate) enum Affine {
     Index { axis: u8 },
 }
 
+/// Where a gather's index component is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Pick {
+    /// In a buffer; `access` counts among [`Prepared::affine`].
+    Memory { access: usize, input: usize },
+    /// In a register, once per tile.
+    Number(Reg),
+}
+
 /// A gather's index component.
 #[derive(Clone, Debug)]
 pub(crate) struct Component {
-    /// Where the index is read, among [`Prepared::affine`].
-    pub(crate) access: usize,
-    /// The buffer it is read from.
-    pub(crate) input: usize,
+    pub(crate) pick: Pick,
     /// The dimension it moves along.
     pub(crate) dim: usize,
     /// Extent of the slice along that dimension.
     pub(crate) slice: Extent,
+}
+
+impl Component {
+    /// The access by which the index is read, if that is in memory.
+    pub(crate) fn access(&self) -> Option<usize> {
+        match self.pick {
+            Pick::Memory { access, .. } => Some(access),
+            Pick::Number(_) => None,
+        }
+    }
 }
 
 /// An instruction with everything looked up. `access` counts among [`Prepared::affine`].
@@ -256,9 +272,12 @@ fn advance(count: &mut usize, by: usize) -> usize {
 }
 
 fn prepare_component(component: &IndexComponent, add: &mut impl FnMut(&Access) -> usize) -> Component {
+    let pick = match &component.index {
+        IndexSource::Memory(index) => Pick::Memory { access: add(index), input: usize::from(index.buffer) },
+        IndexSource::Number(number) => Pick::Number(*number),
+    };
     Component {
-        access: add(&component.index),
-        input: usize::from(component.index.buffer),
+        pick,
         dim: usize::from(component.dim),
         slice: component.slice,
     }
@@ -301,39 +320,7 @@ fn early(program: &Program) -> Vec<bool> {
 /// Element operations of an instruction, roughly.
 fn work(instr: &Instr) -> usize {
     match instr {
-        Instr::Lane { op, .. } => match op {
-            LaneOp::Exponential
-            | LaneOp::ExponentialMinusOne
-            | LaneOp::Log
-            | LaneOp::LogPlusOne
-            | LaneOp::Tanh
-            | LaneOp::Logistic
-            | LaneOp::Cbrt
-            | LaneOp::Rsqrt => 8,
-            LaneOp::Erf => 12,
-            LaneOp::Power | LaneOp::Remainder | LaneOp::Sine | LaneOp::Cosine => 30,
-            LaneOp::Atan2 => 100,
-            LaneOp::Divide | LaneOp::Sqrt => 2,
-            LaneOp::Abs
-            | LaneOp::Negate
-            | LaneOp::Sign
-            | LaneOp::Floor
-            | LaneOp::Ceil
-            | LaneOp::IsFinite
-            | LaneOp::Not
-            | LaneOp::Add
-            | LaneOp::Subtract
-            | LaneOp::Multiply
-            | LaneOp::Maximum
-            | LaneOp::Minimum
-            | LaneOp::And
-            | LaneOp::Or
-            | LaneOp::Xor
-            | LaneOp::Compare(..)
-            | LaneOp::Select
-            | LaneOp::Clamp
-            | LaneOp::Convert => 1,
-        },
+        Instr::Lane { op, .. } => op.work(),
         Instr::Gather { .. } | Instr::Overlay { .. } => 4,
         Instr::Load { .. } | Instr::Store { .. } | Instr::Reduce { .. } | Instr::Iota { .. } => 1,
         Instr::Scalar { .. } | Instr::Dot { .. } => 0,

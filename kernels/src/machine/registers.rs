@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use crate::contract::PackedRhs;
+use crate::dtype::DType;
 use crate::lanes::Source;
 use crate::memory::{AllocError, Block, Unit, Window, Windows};
 use crate::program::{Program, Reg, Vary};
@@ -230,6 +231,18 @@ impl<'t> Tile<'t> {
         match self.row(reg, 0) {
             Source::Splat(bits) => bits,
             Source::Slice(bytes) => movement::bits_at(bytes, self.size(reg), 0),
+        }
+    }
+
+    /// The number of an integer register that varies along nothing, as an index.
+    pub(super) fn index(&self, reg: Reg) -> i64 {
+        let bits = self.number(reg);
+        match self.program.regs[usize::from(reg.0)].dtype {
+            DType::I32 => i64::from(bits as u32 as i32),
+            DType::U32 | DType::I64 => bits as i64,
+            DType::Bool | DType::F16 | DType::BF16 | DType::F32 => {
+                unreachable!("validation admits integer indices only")
+            }
         }
     }
 

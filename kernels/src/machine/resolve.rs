@@ -18,7 +18,7 @@ use crate::contract::pays_few;
 
 use super::launch::{Anchor, DotOffsets, Resolved, View, Views};
 use super::placement::{Overlaid, components};
-use super::prepare::{Affine, Prepared, Step};
+use super::prepare::{Affine, Component, Prepared, Step};
 use super::tiling::{Question, Tiling, tiling};
 
 /// Multiply-adds of a contraction that take as long as an element operation.
@@ -332,7 +332,7 @@ fn check_bounds(program: &Program, prepared: &Prepared, views: &Views) -> Result
             Step::Load { access, .. } => reads(at, *access)?,
             Step::Gather { access, components, .. } => {
                 reads(at, *access)?;
-                components.iter().try_for_each(|component| reads(at, component.access))?;
+                components.iter().filter_map(Component::access).try_for_each(|access| reads(at, access))?;
             }
             Step::Dot { lhs, rhs, .. } => {
                 reads(at, *lhs)?;
@@ -365,7 +365,8 @@ fn variation(program: &Program, prepared: &Prepared, views: &Views, both: Vary) 
             Step::Load { access, .. } | Step::Iota { access, .. } => views.anchors[*access].vary,
             Step::Gather { access, components, .. } => components
                 .iter()
-                .fold(views.anchors[*access].vary, |vary, own| vary.join(views.anchors[own.access].vary)),
+                .filter_map(Component::access)
+                .fold(views.anchors[*access].vary, |vary, own| vary.join(views.anchors[own].vary)),
             Step::Overlay { .. } | Step::Dot { .. } => both,
             Step::Scalar { .. } => Vary::NONE,
             Step::Lane { args, .. } => args.iter().fold(Vary::NONE, |along, arg| along.join(vary[usize::from(arg.0)])),

@@ -1,6 +1,6 @@
 //! Which inputs may lie in the memory of which outputs: a pure function of the program.
 
-use crate::program::{Extent, Instr, Program, ReduceAlong, Reg};
+use crate::program::{Extent, IndexComponent, IndexSource, Instr, Program, ReduceAlong, Reg};
 
 use super::dataflow::{defined, is_large, last_use, operands, reg_stages, stores};
 
@@ -52,7 +52,11 @@ fn may_share(program: &Program, input: u16, store: usize) -> bool {
         Instr::Reduce { .. } | Instr::Store { .. } => true,
         Instr::Overlay { buffer, .. } => *buffer != input,
         Instr::Gather { access, indices, .. } => {
-            access.buffer != input && indices.iter().all(|component| component.index.buffer != input)
+            let in_it = |component: &IndexComponent| match &component.index {
+                IndexSource::Memory(index) => index.buffer == input,
+                IndexSource::Number(_) => false,
+            };
+            access.buffer != input && !indices.iter().any(in_it)
         }
         Instr::Dot { lhs, rhs, .. } => lhs.buffer != input && rhs.buffer != input,
     })

@@ -14,7 +14,8 @@ use super::Input;
 use super::error::RunError;
 use super::movement::{self, Laid, Picked, Region};
 use super::placement::Overlaid;
-use super::prepare::{Component, Step};
+use super::launch::View;
+use super::prepare::{Component, Pick, Step};
 use super::registers::{Bind, Tile, take};
 
 /// Below this width an operand is spread out rather than taken row by row: a copy is cheaper than a call.
@@ -76,17 +77,30 @@ impl<'t> Tile<'t> {
             self.bind(dst, Bind::Splat(0));
             return Ok(());
         }
+        match launch.inputs[input] {
+            Input::Bytes(bytes) => self.load_at(dst, view, 0, input, bytes),
+            Input::Output(output) => self.load_shared(dst, usize::from(output), may_view),
+        }
+    }
+
+    /// Loads what a view reaches that is moved by so many elements.
+    #[inline(always)]
+    fn load_at(
+        &mut self,
+        dst: Reg,
+        view: View<'t>,
+        moved: i64,
+        input: usize,
+        bytes: &'t [u8],
+    ) -> Result<(), RunError> {
         let size = self.size(dst);
-        let bytes = match launch.inputs[input] {
-            Input::Bytes(bytes) => bytes,
-            Input::Output(output) => return self.load_shared(dst, usize::from(output), may_view),
-        };
         let (height, width) = self.dims(view.vary);
         if height == 0 || width == 0 {
             self.bind(dst, Bind::Splat(0));
             return Ok(());
         }
-        let region = self.region(view);
+        let mut region = self.region(view);
+        region.base += moved;
         let start = region.base
             + if view.vary.rows { region.rows.offset(self.rows.start) } else { 0 }
             + if view.vary.cols { region.cols.offset(self.cols.start) } else { 0 };
@@ -129,11 +143,22 @@ impl<'t> Tile<'t> {
     ) -> Result<(), RunError> {
         let launch = self.launch;
         let view = launch.resolved.views.get(access);
-        if !view.readable
-            || components.iter().any(|component| !launch.resolved.views.anchors[component.access].readable)
-        {
+        let unreadable = |access: usize| !launch.resolved.views.anchors[access].readable;
+        if !view.readable || components.iter().filter_map(Component::access).any(unreadable) {
             self.bind(dst, Bind::Splat(0));
             return Ok(());
+        }
+        // What is one number for the whole tile moves all of it.
+        let mut moved = 0;
+        let mut by_point: SmallVec<[(usize, usize, (i64, i64)); 1]> = SmallVec::new();
+        for (component, &(greatest, stride)) in components.iter().zip(limits) {
+            match component.pick {
+                Pick::Number(number) => moved += self.index(number).clamp(0, greatest) * stride,
+                Pick::Memory { access, input } => by_point.push((access, input, (greatest, stride))),
+            }
+        }
+        if by_point.is_empty() {
+            return self.load_at(dst, view, moved, input, self.input(input));
         }
         let vary = self.vary(dst);
         // The result may move along axes that only the indices move along.
@@ -142,15 +167,15 @@ impl<'t> Tile<'t> {
             region.col_range = if vary.cols { self.cols.clone() } else { 0..1 };
             region
         };
-        let region = over_result(self.region(view));
-        let picked: SmallVec<[Picked<'_>; 1]> = components
+        let mut region = over_result(self.region(view));
+        region.base += moved;
+        let picked: SmallVec<[Picked<'_>; 1]> = by_point
             .iter()
-            .zip(limits)
-            .map(|(component, &(greatest, stride))| {
-                let view = launch.resolved.views.get(component.access);
+            .map(|&(access, input, (greatest, stride))| {
+                let view = launch.resolved.views.get(access);
                 Picked {
-                    index: self.input(component.input),
-                    dtype: self.program.buffers[component.input].dtype,
+                    index: self.input(input),
+                    dtype: self.program.buffers[input].dtype,
                     region: over_result(self.region(view)),
                     by_col: view.vary.cols,
                     greatest,
@@ -164,6 +189,7 @@ impl<'t> Tile<'t> {
 
     fn overlay(&mut self, dst: Reg, background: Reg, input: usize, overlaid: &Overlaid) -> Result<(), RunError> {
         let grid = self.launch.resolved.grid();
+        let overlaid = overlaid.moved(|number| self.index(number));
         let outer = grid.outer.indices(self.outer);
         let base = overlaid.outer.iter().zip(outer).try_fold(overlaid.base, |base, (placed, index)| {
             base.map(|base| placed.at(index).map(|offset| base + offset))

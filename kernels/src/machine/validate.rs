@@ -6,8 +6,8 @@ use crate::contract::contracts;
 use crate::dtype::DType;
 use crate::lanes;
 use crate::program::{
-    Access, BufferType, DimMap, Domain, Extent, IndexComponent, Instr, LaneOp, Monoid, Placement, Program, ReduceAlong,
-    Reg, RegType, Vary,
+    Access, BufferType, DimMap, Domain, Extent, IndexComponent, IndexSource, Instr, LaneOp, Low, Monoid, Placement,
+    Program, ReduceAlong, Reg, RegType, Vary,
 };
 use crate::reduce::Reducer;
 
@@ -18,12 +18,20 @@ use super::error::InvalidProgram;
 /// # Errors
 /// The first rule that it breaks.
 pub(crate) fn validate(program: &Program) -> Result<(), InvalidProgram> {
-    let mut check = Check { program, at: None, defined: vec![false; program.regs.len()], stored: Vec::new(), dots: 0 };
+    let mut check = Check {
+        program,
+        at: None,
+        defined: vec![false; program.regs.len()],
+        still: vec![false; program.regs.len()],
+        stored: Vec::new(),
+        dots: 0,
+    };
     check.stored = vec![false; program.buffers.len().saturating_sub(usize::from(program.inputs))];
     check.declarations().map_err(|reason| InvalidProgram::new(&program.name, None, reason))?;
     for (at, instr) in program.body.iter().enumerate() {
         check.at = Some(at);
         check.instr(instr).map_err(|reason| InvalidProgram::new(&program.name, check.at, reason))?;
+        check.mark_still(instr);
     }
     match check.stored.iter().position(|&stored| !stored) {
         Some(output) => Err(InvalidProgram::new(&program.name, None, format!("output {output} is never stored"))),
@@ -44,6 +52,8 @@ struct Check<'a> {
     program: &'a Program,
     at: Option<usize>,
     defined: Vec<bool>,
+    /// Registers that are one number for the whole launch.
+    still: Vec<bool>,
     stored: Vec<bool>,
     dots: usize,
 }
@@ -199,7 +209,10 @@ impl Check<'_> {
         let (dtype, mut vary) = self.read(access)?;
         let rank = access.dims.len();
         for component in indices {
-            let (index, along) = self.read(&component.index)?;
+            let (index, along) = match &component.index {
+                IndexSource::Memory(index) => self.read(index)?,
+                IndexSource::Number(number) => (self.index(*number)?, Vary::NONE),
+            };
             ensure(index.is_integer(), || format!("a gather index of dtype {index}"))?;
             ensure(usize::from(component.dim) < rank, || {
                 format!("an index along dimension {} of a buffer of rank {rank}", component.dim)
@@ -208,6 +221,51 @@ impl Check<'_> {
             vary = vary.join(along);
         }
         self.defines(dst, dtype, vary)
+    }
+
+    fn mark_still(&mut self, instr: &Instr) {
+        let domain = &self.program.domain;
+        let one = |axes: &[Extent]| axes.iter().all(|&extent| extent == Extent::ONE);
+        let extent = |axis: u8| domain.axes().nth(usize::from(axis));
+        let fixed = |access: &Access| {
+            let mut moving = access.dims.iter().filter(|dim| dim.step != Extent::ZERO).filter_map(|dim| dim.axis);
+            moving.all(|axis| extent(axis) == Some(Extent::ONE))
+        };
+        let still = match instr {
+            Instr::Load { access, .. } => fixed(access),
+            Instr::Gather { access, indices, .. } => {
+                fixed(access)
+                    && indices.iter().all(|component| match &component.index {
+                        IndexSource::Memory(index) => fixed(index),
+                        IndexSource::Number(_) => true,
+                    })
+            }
+            Instr::Scalar { .. } => true,
+            Instr::Iota { axis, .. } => extent(*axis) == Some(Extent::ONE),
+            Instr::Lane { args, .. } => args.iter().all(|arg| self.still[usize::from(arg.0)]),
+            // Of a reduction over all there is.
+            Instr::Reduce { .. } => {
+                one(&domain.outer)
+                    && match self.program.reduce {
+                        Some(ReduceAlong::Cols) => one(&domain.rows),
+                        Some(ReduceAlong::Rows) => one(&domain.cols),
+                        None => false,
+                    }
+            }
+            Instr::Overlay { .. } | Instr::Dot { .. } => domain.axes().all(|extent| extent == Extent::ONE),
+            Instr::Store { .. } => false,
+        };
+        if let Some(dst) = super::dataflow::defined(instr) {
+            self.still[usize::from(dst.0)] = still;
+        }
+    }
+
+    /// The dtype of a register that is an index for the whole launch.
+    fn index(&self, number: Reg) -> Result<DType, Broken> {
+        let ty = self.used(number)?;
+        ensure(self.still[usize::from(number.0)], || format!("an index, register {}, that varies", number.0))?;
+        ensure(ty.dtype.is_integer(), || format!("an index of dtype {}", ty.dtype))?;
+        Ok(ty.dtype)
     }
 
     fn overlay(&mut self, dst: Reg, background: Reg, buffer: u16, placement: &[Placement]) -> Result<(), Broken> {
@@ -219,7 +277,12 @@ impl Check<'_> {
         })?;
         for (n, place) in placement.iter().enumerate() {
             self.axis(place.axis)?;
-            self.extent(place.low)?;
+            match place.low {
+                Low::At(low) => self.extent(low)?,
+                Low::Clamped(number) => {
+                    self.index(number)?;
+                }
+            }
             self.length(place.interior)?;
             ensure(placement[..n].iter().all(|other| other.axis != place.axis), || {
                 format!("two dimensions are placed along axis {}", place.axis)

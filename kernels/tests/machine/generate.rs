@@ -4,8 +4,8 @@ use smallvec::SmallVec;
 use systole_kernels::contract::contracts;
 use systole_kernels::lanes;
 use systole_kernels::program::{
-    Access, BufferType, Comparison, DimMap, Domain, Extent, IndexComponent, Instr, LaneOp, Monoid, Order, Placement,
-    Program, ReduceAlong, Reg, RegType, Vary,
+    Access, BufferType, Comparison, DimMap, Domain, Extent, IndexComponent, IndexSource, Instr, LaneOp, Low, Monoid,
+    Order, Placement, Program, ReduceAlong, Reg, RegType, Vary,
 };
 use systole_kernels::reduce::Reducer;
 use systole_kernels::{DType, Scalar};
@@ -255,9 +255,13 @@ impl Builder {
                 let component: &mut IndexComponent = component;
                 component.dim += u8::from(usize::from(component.dim) >= at);
             }
-            let index_axes = self.some_axes();
-            let index_type = self.rng.pick(&[DType::I32, DType::U32, DType::I64]);
-            let index = self.access(index_type, &index_axes, &sizes);
+            let index = if self.rng.chance(30) {
+                IndexSource::Number(self.number())
+            } else {
+                let index_axes = self.some_axes();
+                let index_type = self.rng.pick(&[DType::I32, DType::U32, DType::I64]);
+                IndexSource::Memory(self.access(index_type, &index_axes, &sizes))
+            };
             indices.push(IndexComponent { index, dim: at as u8, slice: Extent::ONE });
         }
         let shape: Vec<i64> = {
@@ -267,10 +271,27 @@ impl Builder {
         let len = shape.iter().product::<i64>() as usize;
         self.inputs[usize::from(access.buffer)].1 = (0..len).map(|_| element(&mut self.rng, dtype)).collect();
         let vary = indices.iter().fold(self.access_vary(&access), |vary, component: &IndexComponent| {
-            vary.join(self.access_vary(&component.index))
+            match &component.index {
+                IndexSource::Memory(index) => vary.join(self.access_vary(index)),
+                IndexSource::Number(_) => vary,
+            }
         });
         let dst = self.reg(dtype, vary);
         self.body.push(Instr::Gather { dst, access, indices });
+    }
+
+    /// A register with one index: read from memory, or computed of one that is.
+    fn number(&mut self) -> Reg {
+        let dtype = self.rng.pick(&[DType::I32, DType::U32, DType::I64]);
+        let access = self.access(dtype, &[], &[]);
+        let read = self.reg(dtype, Vary::NONE);
+        self.body.push(Instr::Load { dst: read, access });
+        if self.rng.chance(60) {
+            return read;
+        }
+        let dst = self.reg(dtype, Vary::NONE);
+        self.body.push(Instr::Lane { op: LaneOp::Add, dst, args: SmallVec::from_slice(&[read, read]) });
+        dst
     }
 
     fn overlay(&mut self, dtype: DType) {
@@ -290,9 +311,10 @@ impl Builder {
             } else {
                 (self.rng.below(size as usize + 2) as i64, self.rng.below(5) as i64 - 2, self.rng.below(3) as i64)
             };
+            let clamped = extent <= size && self.rng.chance(30);
+            let low = if clamped { Low::Clamped(self.number()) } else { Low::At(Extent::Fixed(low)) };
             shape.push(extent);
-            let (low, interior) = (Extent::Fixed(low), Extent::Fixed(interior));
-            placement.push(Placement { axis, low, interior });
+            placement.push(Placement { axis, low, interior: Extent::Fixed(interior) });
         }
         let buffer = self.input(dtype, &shape);
         let dst = self.reg(dtype, Vary::BOTH);

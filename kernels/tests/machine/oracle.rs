@@ -2,7 +2,7 @@
 
 use systole_kernels::lanes;
 use systole_kernels::numerics::{Half, canonical, fma};
-use systole_kernels::program::{Access, Extent, Instr, LaneOp, Monoid, Program, ReduceAlong, Reg, Vary};
+use systole_kernels::program::{Access, Extent, IndexSource, Instr, LaneOp, Low, Monoid, Program, ReduceAlong, Reg, Vary};
 use systole_kernels::{DType, Scalar, bf16, f16};
 
 /// A buffer's elements.
@@ -66,6 +66,15 @@ type Point = (usize, usize, usize);
 
 fn count(extents: &[i64]) -> usize {
     extents.iter().product::<i64>() as usize
+}
+
+/// An index of any integer dtype.
+fn integer(index: Scalar) -> i64 {
+    match index.dtype() {
+        DType::U32 | DType::I64 => index.bits() as i64,
+        DType::I32 => i64::from(index.bits() as i32),
+        DType::Bool | DType::F16 | DType::BF16 | DType::F32 => panic!("an index of {}", index.dtype()),
+    }
 }
 
 fn indices(mut flat: usize, extents: &[i64]) -> Vec<i64> {
@@ -154,11 +163,10 @@ impl Run<'_> {
                 let axes = run.axes(point);
                 let mut coordinates = run.coordinates(access, &axes);
                 for component in indices {
-                    let index = run.read(&component.index, &axes);
-                    let index = match index.dtype() {
-                        DType::U32 => index.bits() as i64,
-                        _ => index.to_f64() as i64,
-                    };
+                    let index = integer(match &component.index {
+                        IndexSource::Memory(index) => run.read(index, &axes),
+                        IndexSource::Number(number) => run.get(*number, point),
+                    });
                     let extent = run.program.buffers[usize::from(access.buffer)].shape[usize::from(component.dim)];
                     let greatest = run.resolve(extent) - run.resolve(component.slice);
                     coordinates[usize::from(component.dim)] += index.clamp(0, greatest);
@@ -170,7 +178,14 @@ impl Run<'_> {
                 let shape = &run.program.buffers[usize::from(*buffer)].shape;
                 let mut coordinates = Vec::new();
                 for (place, &extent) in placement.iter().zip(shape) {
-                    let from = axes[usize::from(place.axis)] - run.resolve(place.low);
+                    let low = match place.low {
+                        Low::At(low) => run.resolve(low),
+                        Low::Clamped(number) => {
+                            let axis = run.program.domain.axes().nth(usize::from(place.axis)).expect("the axis is there");
+                            integer(run.get(number, point)).clamp(0, run.resolve(axis) - run.resolve(extent))
+                        }
+                    };
+                    let from = axes[usize::from(place.axis)] - low;
                     let step = run.resolve(place.interior) + 1;
                     if from < 0 || from % step != 0 || from / step >= run.resolve(extent) {
                         return run.get(*background, point);
