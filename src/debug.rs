@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use systole_fusion::ir::{Attrs, GatherDims, Opcode, Origin, Region};
+use systole_fusion::ir::{Attrs, Opcode, Origin, Region};
 use systole_kernels::{Scalar, TensorType};
 
 use crate::bound;
@@ -24,9 +24,7 @@ pub(crate) fn record_checked(
     types: SmallVec<[TensorType; 1]>,
     origin: Origin,
 ) -> Result<SmallVec<[Tensor; 1]>> {
-    if let Attrs::Gather(dims) = &attrs {
-        check_gather_indices(operands, dims, &origin)?;
-    }
+    check_indices(op, operands, &attrs, &origin)?;
     let results =
         stream.recorder().lock().append(stream, Mode::Debug, op, operands, attrs, regions, types, origin.clone());
     for result in &results {
@@ -41,33 +39,51 @@ pub(crate) fn record_checked(
 }
 
 /// Out-of-range start indices clamp in every mode; here they are reported.
-fn check_gather_indices(operands: &[&Tensor], dims: &GatherDims, origin: &Origin) -> Result<()> {
-    let [operand, indices] = operands else { return Ok(()) };
-    let dtype = indices.dtype();
-    let bytes = indices.to_bytes()?;
-    let vector = dims.index_vector_dim as usize;
-    // Elements between neighbours along the index vector, and its length (an absent dimension is a vector of one).
-    let inner: usize = indices.shape()[(vector + 1).min(indices.rank())..].iter().product();
-    let length = indices.shape().get(vector).copied().unwrap_or(1);
-    for (at, chunk) in bytes.chunks_exact(dtype.size()).enumerate() {
-        let mut bits = [0; 8];
-        bits[..chunk.len()].copy_from_slice(chunk);
-        let bits = u64::from_le_bytes(bits);
-        let index = if dtype.is_signed() {
-            i128::from(Scalar::from_bits(dtype, bits).sign_extended())
-        } else {
-            i128::from(bits)
-        };
-        let component = at / inner % length;
-        let dimension = dims.start_index_map[component] as usize;
-        let limit = operand.shape()[dimension] as i64 - dims.slice_sizes[dimension];
-        if !(0..=i128::from(limit)).contains(&index) {
-            let reason = format!(
-                "start index {index} (element {at} of the indices) is outside 0..={limit} of dimension {dimension}"
-            );
-            let types = operands.iter().map(|tensor| tensor.ty().clone()).collect();
-            return Err(Error::check(Opcode::Gather, types, origin.clone(), reason));
+fn check_indices(op: Opcode, operands: &[&Tensor], attrs: &Attrs, origin: &Origin) -> Result<()> {
+    let check = |what: String, index: i128, limit: i64, dimension: usize| {
+        if (0..=i128::from(limit)).contains(&index) {
+            return Ok(());
+        }
+        let reason = format!("start index {index}{what} is outside 0..={limit} of dimension {dimension}");
+        let types = operands.iter().map(|tensor| tensor.ty().clone()).collect();
+        Err(Error::check(op, types, origin.clone(), reason))
+    };
+    let (operand, starts, sizes): (_, _, SmallVec<[i64; 4]>) = match (attrs, operands) {
+        (Attrs::Gather(dims), [operand, indices]) => {
+            let vector = dims.index_vector_dim as usize;
+            // Elements between neighbours along the index vector, and its length (an absent dimension is a vector of one).
+            let inner: usize = indices.shape()[(vector + 1).min(indices.rank())..].iter().product();
+            let length = indices.shape().get(vector).copied().unwrap_or(1);
+            for (at, index) in integers(indices)?.into_iter().enumerate() {
+                let dimension = dims.start_index_map[at / inner % length] as usize;
+                let limit = operand.shape()[dimension] as i64 - dims.slice_sizes[dimension];
+                check(format!(" (element {at} of the indices)"), index, limit, dimension)?;
+            }
+            return Ok(());
+        }
+        (Attrs::DynamicSlice(sizes), [operand, starts @ ..]) => (operand, starts, sizes.clone()),
+        (Attrs::None, [operand, update, starts @ ..]) if op == Opcode::DynamicUpdateSlice => {
+            (operand, starts, update.shape().iter().map(|&extent| extent as i64).collect())
+        }
+        _ => return Ok(()),
+    };
+    for (dimension, start) in starts.iter().enumerate() {
+        let limit = operand.shape()[dimension] as i64 - sizes[dimension];
+        for index in integers(start)? {
+            check(String::new(), index, limit, dimension)?;
         }
     }
     Ok(())
+}
+
+/// The elements of an integer tensor.
+fn integers(tensor: &Tensor) -> Result<Vec<i128>> {
+    let dtype = tensor.dtype();
+    let integer = |chunk: &[u8]| {
+        let mut bits = [0; 8];
+        bits[..chunk.len()].copy_from_slice(chunk);
+        let bits = u64::from_le_bytes(bits);
+        if dtype.is_signed() { i128::from(Scalar::from_bits(dtype, bits).sign_extended()) } else { i128::from(bits) }
+    };
+    Ok(tensor.to_bytes()?.chunks_exact(dtype.size()).map(integer).collect())
 }

@@ -145,46 +145,68 @@ impl Accesses {
     }
 }
 
-/// Whether a node is a view or a source, which compute nothing.
-pub(crate) fn moves_only(node: &SymbolicNode) -> bool {
-    is_source(node) || is_view(node)
+/// How a member reads an operand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reads {
+    /// In a register: computed in the same program, or loaded through any views.
+    Register,
+    /// In memory, through views: what a dot packs, what a gather's start indices are.
+    Memory,
+    /// In memory, as it lies there: what is laid over something, what is gathered from.
+    Whole,
 }
 
-fn is_source(node: &SymbolicNode) -> bool {
-    node.op.class() == OpClass::Source
-}
-
-fn is_view(node: &SymbolicNode) -> bool {
-    match node.attrs {
-        SymbolicAttrs::BroadcastInDim(_) | SymbolicAttrs::Transpose(_) | SymbolicAttrs::Slice { .. } => true,
-        SymbolicAttrs::None => node.op == Opcode::Reshape,
-        SymbolicAttrs::Splat(_)
-        | SymbolicAttrs::Iota(_)
-        | SymbolicAttrs::Compare(..)
-        | SymbolicAttrs::Concatenate { .. }
-        | SymbolicAttrs::Pad { .. }
-        | SymbolicAttrs::Reduce(..)
-        | SymbolicAttrs::Dot(_)
-        | SymbolicAttrs::Gather(..) => false,
+/// How `node` reads operand number `operand`.
+pub(crate) fn reads(node: &SymbolicNode, operand: usize) -> Reads {
+    match node.op.class() {
+        OpClass::Contract => Reads::Memory,
+        // A dynamic slice's starts are numbers, wherever they come from.
+        OpClass::Gather if node.op == Opcode::DynamicSlice && operand > 0 => Reads::Register,
+        // Of several components the position along the index vector is a constant, which composes with no slice.
+        OpClass::Gather if operand == 0 || has_index_vector(node) => Reads::Whole,
+        OpClass::Gather => Reads::Memory,
+        // Pad lays its first operand over a number, an update lies over anything.
+        OpClass::Overlay if node.op == Opcode::Pad && operand != 0 => Reads::Register,
+        OpClass::Overlay if node.op == Opcode::DynamicUpdateSlice && operand != 1 => Reads::Register,
+        OpClass::Overlay => Reads::Whole,
+        OpClass::Source
+        | OpClass::Unary
+        | OpClass::Predicate
+        | OpClass::Binary
+        | OpClass::Compare
+        | OpClass::Select
+        | OpClass::Convert
+        | OpClass::View
+        | OpClass::Reduce => Reads::Register,
     }
 }
 
-/// Whether a gather's start indices have several components: their position along the index vector is a constant,
-/// which composes with no slice.
 fn has_index_vector(node: &SymbolicNode) -> bool {
-    match &node.attrs {
-        SymbolicAttrs::Gather(dims, _) => dims.start_index_map.len() > 1,
-        SymbolicAttrs::None
-        | SymbolicAttrs::Splat(_)
-        | SymbolicAttrs::Iota(_)
-        | SymbolicAttrs::Compare(..)
-        | SymbolicAttrs::BroadcastInDim(_)
-        | SymbolicAttrs::Transpose(_)
-        | SymbolicAttrs::Slice { .. }
-        | SymbolicAttrs::Concatenate { .. }
-        | SymbolicAttrs::Pad { .. }
-        | SymbolicAttrs::Reduce(..)
-        | SymbolicAttrs::Dot(_) => false,
+    if let SymbolicAttrs::Gather(dims, _) = &node.attrs { dims.start_index_map.len() > 1 } else { false }
+}
+
+/// Whether a node is a view or a source, which compute nothing.
+pub(crate) fn moves_only(node: &SymbolicNode) -> bool {
+    node.op.class() == OpClass::Source || is_view(node)
+}
+
+fn is_view(node: &SymbolicNode) -> bool {
+    node.op.class() == OpClass::View
+}
+
+/// Whether a view skips or reverses elements: a path holds one such.
+fn slices(node: &SymbolicNode) -> bool {
+    node.op == Opcode::Slice || node.op == Opcode::Reverse
+}
+
+/// What a source is read as.
+fn source(node: &SymbolicNode) -> Option<Root> {
+    if let SymbolicAttrs::Splat(scalar) = node.attrs {
+        Some(Root::Splat(scalar))
+    } else if let SymbolicAttrs::Iota(dimension) = node.attrs {
+        Some(Root::Iota(dimension as u8))
+    } else {
+        None
     }
 }
 
@@ -226,31 +248,15 @@ impl<'a> Demand<'a> {
             demanded: vec![false; nodes],
         };
         for node in &trace.nodes {
-            let kind = match node.attrs {
-                SymbolicAttrs::Splat(_) => Kind::Splat,
-                SymbolicAttrs::Iota(_) => Kind::Iota,
+            let kind = match source(node) {
+                Some(Root::Splat(_)) => Kind::Splat,
+                Some(Root::Iota(_)) => Kind::Iota,
                 // A general reshape of an iota is an alias of its buffer.
-                SymbolicAttrs::None
-                | SymbolicAttrs::BroadcastInDim(_)
-                | SymbolicAttrs::Transpose(_)
-                | SymbolicAttrs::Slice { .. }
-                    if is_view(node) =>
-                {
-                    match demand.kind(node.operands[0]) {
-                        Kind::Iota if demand.is_general_reshape(node) => Kind::Buffer,
-                        kind => kind,
-                    }
-                }
-                SymbolicAttrs::None
-                | SymbolicAttrs::BroadcastInDim(_)
-                | SymbolicAttrs::Transpose(_)
-                | SymbolicAttrs::Slice { .. }
-                | SymbolicAttrs::Compare(..)
-                | SymbolicAttrs::Concatenate { .. }
-                | SymbolicAttrs::Pad { .. }
-                | SymbolicAttrs::Reduce(..)
-                | SymbolicAttrs::Dot(_)
-                | SymbolicAttrs::Gather(..) => Kind::Buffer,
+                None | Some(Root::Value(_)) if is_view(node) => match demand.kind(node.operands[0]) {
+                    Kind::Iota if demand.is_general_reshape(node) => Kind::Buffer,
+                    kind => kind,
+                },
+                None | Some(Root::Value(_)) => Kind::Buffer,
             };
             demand.kinds.push(kind);
         }
@@ -319,19 +325,10 @@ impl<'a> Demand<'a> {
         }
         for (i, &operand) in symbolic.operands.iter().enumerate() {
             self.mark_live(operand);
-            let needs_buffer = match symbolic.op.class() {
-                // Pad lays its first operand over the second, concatenate each over the others.
-                OpClass::Movement => symbolic.op == Opcode::Concatenate || (symbolic.op == Opcode::Pad && i == 0),
-                OpClass::Gather => i == 0 || self.kind(operand) != Kind::Buffer || has_index_vector(symbolic),
-                OpClass::Contract => self.kind(operand) != Kind::Buffer,
-                OpClass::Source
-                | OpClass::Unary
-                | OpClass::Predicate
-                | OpClass::Binary
-                | OpClass::Compare
-                | OpClass::Select
-                | OpClass::Convert
-                | OpClass::Reduce => false,
+            let needs_buffer = match reads(symbolic, i) {
+                Reads::Register => false,
+                Reads::Memory => self.kind(operand) != Kind::Buffer,
+                Reads::Whole => true,
             };
             if needs_buffer {
                 self.demand(operand);
@@ -351,7 +348,7 @@ impl<'a> Demand<'a> {
             let carries = trace.producer(operand).is_some_and(|operand| {
                 sliced[operand] && (!self.demanded[operand] || trace.nodes[operand].op == Opcode::Reshape)
             });
-            let slices = symbolic.op == Opcode::Slice;
+            let slices = slices(symbolic);
             let demands = match self.kind(operand) {
                 Kind::Buffer => carries,
                 Kind::Iota => true,
@@ -382,7 +379,7 @@ impl Walker<'_> {
             let mut path =
                 Path { root: Root::Splat(0), dims: (0..rank).map(PathDim::along).collect(), via: SmallVec::new() };
             let value = self.trace.result(node);
-            path.root = match self.source(node) {
+            path.root = match source(&self.trace.nodes[node]) {
                 Some(source) => source,
                 None => {
                     self.step(&mut path, node);
@@ -392,21 +389,8 @@ impl Walker<'_> {
             debug_assert!(path.root != Root::Value(value), "a member does not read itself");
             return SmallVec::from_iter([path]);
         }
-        let buffers = match symbolic.op.class() {
-            OpClass::Contract | OpClass::Gather | OpClass::Movement => true,
-            OpClass::Source
-            | OpClass::Unary
-            | OpClass::Predicate
-            | OpClass::Binary
-            | OpClass::Compare
-            | OpClass::Select
-            | OpClass::Convert
-            | OpClass::Reduce => false,
-        };
-        // Pad's second operand is a number, wherever it comes from.
-        let is_number = |i: usize| symbolic.op == Opcode::Pad && i == 1;
         let operands = symbolic.operands.iter().enumerate();
-        operands.map(|(i, &operand)| self.path(operand, buffers && !is_number(i))).collect()
+        operands.map(|(i, &operand)| self.path(operand, reads(symbolic, i) != Reads::Register)).collect()
     }
 
     fn path(&self, operand: ValueId, buffers: bool) -> Path {
@@ -435,7 +419,7 @@ impl Walker<'_> {
             if stops {
                 break;
             }
-            if let Some(source) = self.source(node) {
+            if let Some(source) = source(&self.trace.nodes[node]) {
                 let is_iota = matches!(source, Root::Iota(_));
                 assert!(!is_iota || !path.is_sliced(), "a sliced iota is in memory");
                 path.via.push(node as u32);
@@ -454,28 +438,11 @@ impl Walker<'_> {
         loop {
             path.via.push(node as u32);
             let symbolic = &self.trace.nodes[node];
-            if let Some(source) = self.source(node) {
+            if let Some(source) = source(&self.trace.nodes[node]) {
                 path.dims = SmallVec::from_elem(PathDim::FIXED, symbolic.ty.shape.len());
                 return source;
             }
             node = self.trace.producer(symbolic.operands[0]).expect("a view of a constant leads to one");
-        }
-    }
-
-    fn source(&self, node: usize) -> Option<Root> {
-        match self.trace.nodes[node].attrs {
-            SymbolicAttrs::Splat(scalar) => Some(Root::Splat(scalar)),
-            SymbolicAttrs::Iota(dimension) => Some(Root::Iota(dimension as u8)),
-            SymbolicAttrs::None
-            | SymbolicAttrs::Compare(..)
-            | SymbolicAttrs::BroadcastInDim(_)
-            | SymbolicAttrs::Transpose(_)
-            | SymbolicAttrs::Slice { .. }
-            | SymbolicAttrs::Concatenate { .. }
-            | SymbolicAttrs::Pad { .. }
-            | SymbolicAttrs::Reduce(..)
-            | SymbolicAttrs::Dot(_)
-            | SymbolicAttrs::Gather(..) => None,
         }
     }
 
@@ -504,6 +471,18 @@ impl Walker<'_> {
                     PathDim { dim: at[dim].dim, start: start[dim], step: stride[dim] }
                 };
                 (0..from.shape.len()).map(slice).collect()
+            }
+            SymbolicAttrs::Reverse { dimensions, last } => {
+                let mut dims = at.clone();
+                for (&dim, &last) in dimensions.iter().zip(last) {
+                    let dim = &mut dims[dim as usize];
+                    assert!(dim.is_plain(), "a path holds one slice");
+                    // An extent of 0 or 1 has nothing to reverse.
+                    if last != Extent::ZERO {
+                        *dim = PathDim { dim: dim.dim, start: last, step: Extent::Fixed(-1) };
+                    }
+                }
+                dims
             }
             SymbolicAttrs::None if is_degenerate(from, ty) => {
                 let mut dims: SmallVec<[PathDim; 4]> = SmallVec::from_elem(PathDim::FIXED, from.shape.len());

@@ -4,7 +4,7 @@
 //! [`NOMINAL_EXTENT`]. That ranks a matrix above a vector above a number, which is all that the decisions need. This
 //! file has every number that can be tuned; nothing else in planning has any.
 
-use systole_kernels::program::{BufferType, Extent};
+use systole_kernels::program::{BufferType, Extent, LaneOp};
 
 use crate::canonical::{SymbolicAttrs, SymbolicTrace};
 use crate::ir::{OpClass, Opcode};
@@ -18,6 +18,8 @@ pub const LAUNCH_BYTES: u64 = 8 << 10;
 pub const TILE_POINTS: u64 = 8 << 10;
 /// An element of a correctly rounded function costs as much as moving this many bytes.
 const TRANSCENDENTAL_BYTES: u64 = 16;
+/// From this much [work](LaneOp::work) on a function counts as one of them.
+const TRANSCENDENTAL_WORK: usize = 8;
 /// An element of anything else.
 const LANE_BYTES: u64 = 1;
 /// Beyond this products of nominal extents no longer grow.
@@ -80,52 +82,6 @@ pub(crate) fn serializes(trace: &SymbolicTrace, members: &[u32]) -> bool {
 
 /// What an element of an op costs, in bytes of memory traffic.
 fn lane_cost(op: Opcode) -> u64 {
-    match op {
-        Opcode::Exponential
-        | Opcode::Log
-        | Opcode::Tanh
-        | Opcode::Logistic
-        | Opcode::Erf
-        | Opcode::ExponentialMinusOne
-        | Opcode::LogPlusOne
-        | Opcode::Sine
-        | Opcode::Cosine
-        | Opcode::Cbrt
-        | Opcode::Power
-        | Opcode::Rsqrt
-        | Opcode::Remainder
-        | Opcode::Atan2 => TRANSCENDENTAL_BYTES,
-        Opcode::Constant
-        | Opcode::Iota
-        | Opcode::Abs
-        | Opcode::Negate
-        | Opcode::Sign
-        | Opcode::Sqrt
-        | Opcode::Floor
-        | Opcode::Ceil
-        | Opcode::IsFinite
-        | Opcode::Not
-        | Opcode::Add
-        | Opcode::Subtract
-        | Opcode::Multiply
-        | Opcode::Divide
-        | Opcode::Maximum
-        | Opcode::Minimum
-        | Opcode::And
-        | Opcode::Or
-        | Opcode::Xor
-        | Opcode::Compare
-        | Opcode::Select
-        | Opcode::Clamp
-        | Opcode::Convert
-        | Opcode::BroadcastInDim
-        | Opcode::Reshape
-        | Opcode::Transpose
-        | Opcode::Slice
-        | Opcode::Concatenate
-        | Opcode::Pad
-        | Opcode::Reduce
-        | Opcode::DotGeneral
-        | Opcode::Gather => LANE_BYTES,
-    }
+    let work = op.info().lane.map_or(1, LaneOp::work);
+    if work < TRANSCENDENTAL_WORK { LANE_BYTES } else { TRANSCENDENTAL_BYTES }
 }

@@ -27,7 +27,7 @@ use std::fmt;
 use smallvec::SmallVec;
 use systole_kernels::program::{Extent, ReduceAlong};
 
-use crate::access::{Accesses, Path, moves_only};
+use crate::access::{Accesses, Path, Reads, reads};
 use crate::canonical::{SymbolicAttrs, SymbolicNode, SymbolicTrace};
 use crate::ir::{DotDims, OpClass, Opcode};
 
@@ -258,25 +258,11 @@ impl<'a> Candidate<'a> {
     fn relate(&self, node: u32, dims: &[(Vars, Vars)], vars: &mut Variables) -> Result<(Vars, Vars), Refusal> {
         let symbolic = &self.trace.nodes[node as usize];
         let paths = self.accesses.paths(node as usize);
-        let class = symbolic.op.class();
-        let from_memory = match class {
-            OpClass::Contract | OpClass::Gather => true,
-            OpClass::Movement => is_overlay(symbolic),
-            OpClass::Source
-            | OpClass::Unary
-            | OpClass::Predicate
-            | OpClass::Binary
-            | OpClass::Compare
-            | OpClass::Select
-            | OpClass::Convert
-            | OpClass::Reduce => false,
+        let refused = |(operand, path): (usize, &Path)| {
+            reads(symbolic, operand) != Reads::Register && self.inside(path).is_some()
         };
-        if from_memory {
-            // Pad's number may come from a register.
-            let laid = if symbolic.op == Opcode::Pad { &paths[..1] } else { paths };
-            if laid.iter().any(|path| self.inside(path).is_some()) {
-                return Err(Refusal::OperandInside(symbolic.op));
-            }
+        if paths.iter().enumerate().any(refused) {
+            return Err(Refusal::OperandInside(symbolic.op));
         }
         let SymbolicAttrs::Reduce(_, reduced) = &symbolic.attrs else {
             let result = vars.fresh(&symbolic.ty.shape);
@@ -395,25 +381,13 @@ impl<'a> Candidate<'a> {
 
 /// Whether a node lays buffers over each other.
 pub(crate) fn is_overlay(node: &SymbolicNode) -> bool {
-    node.op.class() == OpClass::Movement && !moves_only(node)
+    node.op.class() == OpClass::Overlay
 }
 
 /// A dot's dimension numbers.
 pub(crate) fn dot_dims(node: &SymbolicNode) -> &DotDims {
-    match &node.attrs {
-        SymbolicAttrs::Dot(dims) => dims,
-        SymbolicAttrs::None
-        | SymbolicAttrs::Splat(_)
-        | SymbolicAttrs::Iota(_)
-        | SymbolicAttrs::Compare(..)
-        | SymbolicAttrs::BroadcastInDim(_)
-        | SymbolicAttrs::Transpose(_)
-        | SymbolicAttrs::Slice { .. }
-        | SymbolicAttrs::Concatenate { .. }
-        | SymbolicAttrs::Pad { .. }
-        | SymbolicAttrs::Reduce(..)
-        | SymbolicAttrs::Gather(..) => unreachable!("dot_general has dot dimensions"),
-    }
+    let SymbolicAttrs::Dot(dims) = &node.attrs else { unreachable!("dot_general has dot dimensions") };
+    dims
 }
 
 /// Classes of equal dimensions.

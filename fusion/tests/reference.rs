@@ -391,6 +391,36 @@ fn n18_movement() {
 }
 
 #[test]
+fn n18_reverse() {
+    let matrix = HostTensor::from_slice([2, 3], &[1i32, 2, 3, 4, 5, 6]);
+    let turned = |dims: &[u32]| {
+        let attrs = Attrs::Reverse(dims.iter().copied().collect());
+        evaluate(Opcode::Reverse, std::slice::from_ref(&matrix), attrs, &[]).to_vec::<i32>()
+    };
+    assert_eq!(turned(&[1]), [3, 2, 1, 6, 5, 4]);
+    assert_eq!(turned(&[0]), [4, 5, 6, 1, 2, 3]);
+    assert_eq!(turned(&[1, 0]), [6, 5, 4, 3, 2, 1]);
+}
+
+#[test]
+fn n19_dynamic_slices_clamp() {
+    let matrix = HostTensor::from_slice([2, 3], &[1i32, 2, 3, 4, 5, 6]);
+    let (least, most) = (HostTensor::scalar(i64::MIN), HostTensor::scalar(i64::MAX));
+    let slice = |operands: &[&HostTensor]| {
+        let operands: Vec<HostTensor> = operands.iter().map(|&operand| operand.clone()).collect();
+        let attrs = Attrs::DynamicSlice([1, 2].into_iter().collect());
+        evaluate(Opcode::DynamicSlice, &operands, attrs, &[]).to_vec::<i32>()
+    };
+    assert_eq!(slice(&[&matrix, &least, &most]), [2, 3]);
+    assert_eq!(slice(&[&matrix, &most, &least]), [4, 5]);
+    let unsigned = HostTensor::scalar(u32::MAX);
+    assert_eq!(slice(&[&matrix, &unsigned, &HostTensor::scalar(0u32)]), [4, 5]);
+    let update = HostTensor::from_slice([1, 2], &[8i32, 9]);
+    let updated = evaluate(Opcode::DynamicUpdateSlice, &[matrix, update, most.clone(), most], Attrs::None, &[]);
+    assert_eq!(updated.to_vec::<i32>(), [1, 2, 3, 4, 8, 9]);
+}
+
+#[test]
 fn n19_gather_clamps() {
     let dims = GatherDims {
         offset_dims: [1].into_iter().collect(),

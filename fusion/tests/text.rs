@@ -75,6 +75,18 @@ fn generic_forms_read_like_pretty_ones() {
             r#"%0 = "stablehlo.pad"(%a, %s) {edge_padding_low = array<i64: 0, -1>, edge_padding_high = array<i64: 1, 0>, interior_padding = array<i64: 0, 2>} : (tensor<2x3xf32>, tensor<f32>) -> tensor<3x6xf32>"#,
         ),
         (
+            "%0 = stablehlo.reverse %a, dims = [1, 0] : tensor<2x3xf32>",
+            r#"%0 = "stablehlo.reverse"(%a) <{dimensions = array<i64: 1, 0>}> : (tensor<2x3xf32>) -> tensor<2x3xf32>"#,
+        ),
+        (
+            "%i = stablehlo.constant dense<1> : tensor<i32> %0 = stablehlo.dynamic_slice %a, %i, %i, sizes = [1, 2] : (tensor<2x3xf32>, tensor<i32>, tensor<i32>) -> tensor<1x2xf32>",
+            r#"%i = stablehlo.constant dense<1> : tensor<i32> %0 = "stablehlo.dynamic_slice"(%a, %i, %i) <{slice_sizes = array<i64: 1, 2>}> : (tensor<2x3xf32>, tensor<i32>, tensor<i32>) -> tensor<1x2xf32>"#,
+        ),
+        (
+            "%i = stablehlo.constant dense<1> : tensor<i32> %0 = stablehlo.dynamic_update_slice %a, %a, %i, %i : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<i32>, tensor<i32>) -> tensor<2x3xf32>",
+            r#"%i = stablehlo.constant dense<1> : tensor<i32> %0 = "stablehlo.dynamic_update_slice"(%a, %a, %i, %i) : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<i32>, tensor<i32>) -> tensor<2x3xf32>"#,
+        ),
+        (
             "%0 = stablehlo.concatenate %a, %a, dim = 1 : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x6xf32>",
             r#"%0 = "stablehlo.concatenate"(%a, %a) {dimension = 1 : i64} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x6xf32>"#,
         ),

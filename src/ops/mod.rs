@@ -13,6 +13,7 @@ mod attention;
 mod axes;
 mod contraction;
 mod creation;
+mod dynamic_slice;
 mod elementwise;
 mod index;
 mod indexing;

@@ -15,7 +15,7 @@
 //! Which ones those are is a fact about the extents, so it is part of the pattern: a trace whose reshape groups its
 //! dimensions otherwise has another key.
 
-use crate::ir::{Attrs, DotDims, GatherDims, Node, Trace, ValueId};
+use crate::ir::{Attrs, DotDims, GatherDims, Node, Opcode, Trace, ValueId};
 
 /// The classes of equal dimensions of a trace's values.
 pub(super) struct Extents {
@@ -80,11 +80,24 @@ impl Extents {
         }
     }
 
+    /// Of a box and what it lies in, the dimensions that it fills: there it can start at 0 only.
+    fn join_equal(&mut self, trace: &Trace, a: ValueId, b: ValueId) {
+        for dim in 0..trace.ty(a).rank() {
+            if trace.ty(a).shape[dim] == trace.ty(b).shape[dim] {
+                self.join((a, dim), (b, dim));
+            }
+        }
+    }
+
     fn visit(&mut self, trace: &Trace, node: &Node) {
         let result = node.first_result;
         let shape = |value: ValueId| &trace.ty(value).shape;
         let operand = node.operands.first().copied();
         match &node.attrs {
+            Attrs::None if node.op == Opcode::DynamicUpdateSlice => {
+                self.join_all(trace, node.operands[0], result);
+                self.join_equal(trace, node.operands[1], result);
+            }
             // Operands of another rank are scalars: a predicate, bounds.
             Attrs::None | Attrs::Compare { .. } | Attrs::Convert(_) => {
                 for &operand in &node.operands {
@@ -116,6 +129,8 @@ impl Extents {
                     }
                 }
             }
+            Attrs::Reverse(_) => self.join_all(trace, node.operands[0], result),
+            Attrs::DynamicSlice(_) => self.join_equal(trace, node.operands[0], result),
             Attrs::Concatenate(along) => {
                 let alone = node.operands.len() == 1;
                 for &operand in &node.operands {

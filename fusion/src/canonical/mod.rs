@@ -243,7 +243,8 @@ fn write_node(
     writer.node(node.op, node.operands.iter().map(|&value| number.of_value(value)));
     writer.ty(ty.dtype, false, arguments.shape(node.first_result, ty));
     match &node.attrs {
-        Attrs::None | Attrs::Convert(_) | Attrs::Reshape(_) => {}
+        // What these say is in the result type.
+        Attrs::None | Attrs::Convert(_) | Attrs::Reshape(_) | Attrs::DynamicSlice(_) => {}
         Attrs::Constant(Literal::Splat(_, value)) => arguments.scalars.push(value.bits()),
         Attrs::Constant(Literal::Dense(..)) => return Err(Reason::DenseConstant),
         Attrs::Iota { dimension, .. } => writer.word(*dimension),
@@ -262,6 +263,13 @@ fn write_node(
         Attrs::Slice(limits) => {
             writer.extents(limits.start.iter().map(|&start| arguments.argument(start)));
             writer.extents(limits.stride.iter().map(|&stride| arguments.unless(stride, 1)));
+        }
+        Attrs::Reverse(dims) => {
+            writer.word(dims.len() as u32);
+            writer.dims(dims);
+            // An extent of 0 or 1 has nothing to reverse.
+            let last = dims.iter().map(|&dim| operand(0).shape[dim as usize] as i64 - 1);
+            writer.extents(last.map(|last| if last > 0 { arguments.argument(last) } else { Extent::ZERO }));
         }
         Attrs::Pad(amounts) => {
             writer.extents(amounts.low.iter().map(|&low| arguments.argument(low)));

@@ -71,6 +71,13 @@ pub enum SymbolicAttrs {
         /// Steps: 1, or a parameter.
         stride: SmallVec<[Extent; 4]>,
     },
+    /// `reverse`.
+    Reverse {
+        /// The dimensions.
+        dimensions: Dims,
+        /// Their last indices; 0 for extents of 0 and 1.
+        last: SmallVec<[Extent; 4]>,
+    },
     /// `concatenate`.
     Concatenate {
         /// The dimension.
@@ -184,6 +191,11 @@ fn write_attrs(writer: &mut Writer, attrs: &SymbolicAttrs, renumber: &mut Renumb
             extents(writer, start);
             extents(writer, stride);
         }
+        SymbolicAttrs::Reverse { dimensions, last } => {
+            writer.word(dimensions.len() as u32);
+            writer.dims(dimensions);
+            extents(writer, last);
+        }
         SymbolicAttrs::Concatenate { dimension, offsets } => {
             writer.word(*dimension);
             extents(writer, offsets);
@@ -245,6 +257,10 @@ fn read_attrs(
             let rank = operand_rank(0);
             SymbolicAttrs::Slice { start: reader.extents(rank), stride: reader.extents(rank) }
         }
+        Opcode::Reverse => {
+            let count = reader.word() as usize;
+            SymbolicAttrs::Reverse { dimensions: reader.dims(count), last: reader.extents(count) }
+        }
         Opcode::Concatenate => {
             SymbolicAttrs::Concatenate { dimension: reader.word(), offsets: reader.extents(operands.len() - 1) }
         }
@@ -264,6 +280,8 @@ fn read_attrs(
             SymbolicAttrs::Gather(Box::new(dims), sizes)
         }
         Opcode::Reshape
+        | Opcode::DynamicSlice
+        | Opcode::DynamicUpdateSlice
         | Opcode::Convert
         | Opcode::Select
         | Opcode::Clamp

@@ -13,6 +13,7 @@
 //! takes one operand, and its body is one of the bodies in [`Monoid`](systole_kernels::program::Monoid).
 
 mod contract;
+mod dynamic;
 mod elementwise;
 mod gather;
 mod movement;
@@ -118,10 +119,12 @@ fn result(op: Opcode, operands: &[&TensorType], attrs: &Attrs, regions: &[Region
             OpClass::Binary => elementwise::binary(op, operands),
             OpClass::Select if op == Opcode::Select => elementwise::select(op, operands),
             OpClass::Select => elementwise::clamp(op, operands),
+            OpClass::Overlay if op == Opcode::DynamicUpdateSlice => dynamic::update_slice(operands),
             OpClass::Source
             | OpClass::Compare
             | OpClass::Convert
-            | OpClass::Movement
+            | OpClass::View
+            | OpClass::Overlay
             | OpClass::Reduce
             | OpClass::Contract
             | OpClass::Gather => Err(String::from("the op's attributes are missing")),
@@ -134,11 +137,13 @@ fn result(op: Opcode, operands: &[&TensorType], attrs: &Attrs, regions: &[Region
         Attrs::Reshape(shape) => movement::reshape(operands, shape),
         Attrs::Transpose(permutation) => movement::transpose(operands, permutation),
         Attrs::Slice(limits) => movement::slice(operands, limits),
+        Attrs::Reverse(dimensions) => movement::reverse(operands, dimensions),
         Attrs::Concatenate(dimension) => movement::concatenate(operands, *dimension),
         Attrs::Pad(amounts) => movement::pad(operands, amounts),
         Attrs::Reduce(dimensions) => reduce::reduce(operands, dimensions, &regions[0]),
         Attrs::Dot(dims) => contract::dot_general(op, operands, dims),
         Attrs::Gather(dims) => gather::gather(operands, dims),
+        Attrs::DynamicSlice(sizes) => dynamic::slice(operands, sizes),
     }?;
     if addressable(&ty) { Ok(ty) } else { Err(format!("the result {ty} takes more than {} bytes", isize::MAX)) }
 }
@@ -151,10 +156,11 @@ fn fits(op: Opcode, attrs: &Attrs) -> bool {
             OpClass::Source
             | OpClass::Compare
             | OpClass::Convert
-            | OpClass::Movement
+            | OpClass::View
             | OpClass::Reduce
             | OpClass::Contract
             | OpClass::Gather => false,
+            OpClass::Overlay => op == Opcode::DynamicUpdateSlice,
         },
         Attrs::Constant(_) => op == Opcode::Constant,
         Attrs::Iota { .. } => op == Opcode::Iota,
@@ -164,11 +170,13 @@ fn fits(op: Opcode, attrs: &Attrs) -> bool {
         Attrs::Reshape(_) => op == Opcode::Reshape,
         Attrs::Transpose(_) => op == Opcode::Transpose,
         Attrs::Slice(_) => op == Opcode::Slice,
+        Attrs::Reverse(_) => op == Opcode::Reverse,
         Attrs::Concatenate(_) => op == Opcode::Concatenate,
         Attrs::Pad(_) => op == Opcode::Pad,
         Attrs::Reduce(_) => op == Opcode::Reduce,
         Attrs::Dot(_) => op == Opcode::DotGeneral,
         Attrs::Gather(_) => op == Opcode::Gather,
+        Attrs::DynamicSlice(_) => op == Opcode::DynamicSlice,
     }
 }
 
@@ -183,11 +191,13 @@ fn format_name(attrs: &Attrs) -> &'static str {
         Attrs::Reshape(_) => "reshape",
         Attrs::Transpose(_) => "transpose",
         Attrs::Slice(_) => "slice",
+        Attrs::Reverse(_) => "reverse",
         Attrs::Concatenate(_) => "concatenate",
         Attrs::Pad(_) => "pad",
         Attrs::Reduce(_) => "reduce",
         Attrs::Dot(_) => "dot_general",
         Attrs::Gather(_) => "gather",
+        Attrs::DynamicSlice(_) => "dynamic_slice",
     }
 }
 

@@ -1,4 +1,4 @@
-//! Ops that move elements: `broadcast_in_dim`, `reshape`, `transpose`, `slice`, `concatenate`, `pad`.
+//! Ops that move elements: `broadcast_in_dim`, `reshape`, `transpose`, `slice`, `reverse`, `concatenate`, `pad`.
 //!
 //! Extents are `usize` and amounts `i64` from anywhere, so arithmetic between them is done in `i128`, where it cannot
 //! overflow.
@@ -73,6 +73,13 @@ pub(super) fn slice(operands: &[&TensorType], limits: &SliceLimits) -> Result<Te
         shape.push(((limit - start + stride - 1) / stride) as usize);
     }
     Ok(TensorType { dtype: operand.dtype, shape: Shape::new(shape) })
+}
+
+/// C2, C3: the dimensions are the operand's, each at most once.
+pub(super) fn reverse(operands: &[&TensorType], dimensions: &[u32]) -> Result<TensorType, Reason> {
+    let [operand] = take(operands)?;
+    distinct_below("dimensions", dimensions, operand.rank())?;
+    Ok(operand.clone())
 }
 
 /// C1–C6.

@@ -49,6 +49,8 @@ pub enum Attrs {
     Transpose(Dims),
     /// `slice`.
     Slice(Box<SliceLimits>),
+    /// `reverse`: the dimensions whose order is reversed.
+    Reverse(Dims),
     /// `concatenate`: the dimension.
     Concatenate(u32),
     /// `pad`.
@@ -59,6 +61,8 @@ pub enum Attrs {
     Dot(Box<DotDims>),
     /// `gather`.
     Gather(Box<GatherDims>),
+    /// `dynamic_slice`: the extents of the slice.
+    DynamicSlice(SmallVec<[i64; 4]>),
 }
 
 /// A constant's elements.

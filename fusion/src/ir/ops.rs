@@ -92,17 +92,21 @@ macro_rules! op_table {
             Convert "stablehlo.convert" convert: Convert, dtypes Any, lane Convert, nan Canonical, CorrectlyRounded;
 
             /// The operand's dimensions placed into a larger shape; extent 1 and absent dimensions repeat.
-            BroadcastInDim "stablehlo.broadcast_in_dim" broadcast_in_dim: Movement, dtypes Any, lane None, nan Preserved, Exact;
+            BroadcastInDim "stablehlo.broadcast_in_dim" broadcast_in_dim: View, dtypes Any, lane None, nan Preserved, Exact;
             /// The same elements in row-major order under another shape.
-            Reshape "stablehlo.reshape" reshape: Movement, dtypes Any, lane None, nan Preserved, Exact;
+            Reshape "stablehlo.reshape" reshape: View, dtypes Any, lane None, nan Preserved, Exact;
             /// Dimensions permuted.
-            Transpose "stablehlo.transpose" transpose: Movement, dtypes Any, lane None, nan Preserved, Exact;
+            Transpose "stablehlo.transpose" transpose: View, dtypes Any, lane None, nan Preserved, Exact;
             /// A strided box of the operand.
-            Slice "stablehlo.slice" slice: Movement, dtypes Any, lane None, nan Preserved, Exact;
+            Slice "stablehlo.slice" slice: View, dtypes Any, lane None, nan Preserved, Exact;
+            /// The order of elements along some dimensions reversed.
+            Reverse "stablehlo.reverse" reverse: View, dtypes Any, lane None, nan Preserved, Exact;
             /// Operands one after another along one dimension.
-            Concatenate "stablehlo.concatenate" concatenate: Movement, dtypes Any, lane None, nan Preserved, Exact;
+            Concatenate "stablehlo.concatenate" concatenate: Overlay, dtypes Any, lane None, nan Preserved, Exact;
             /// The operand with padding around and between its elements; negative amounts cut.
-            Pad "stablehlo.pad" pad: Movement, dtypes Any, lane None, nan Preserved, Exact;
+            Pad "stablehlo.pad" pad: Overlay, dtypes Any, lane None, nan Preserved, Exact;
+            /// The operand with a box of it exchanged for the update, at a start that is data; the start clamps so that the box fits.
+            DynamicUpdateSlice "stablehlo.dynamic_update_slice" dynamic_update_slice: Overlay, dtypes Any, lane None, nan Preserved, Exact;
 
             /// Combines along dimensions with a body and an initial value, in the contract's order.
             Reduce "stablehlo.reduce" reduce: Reduce, dtypes Any, lane None, nan Canonical, ByOrder;
@@ -110,6 +114,8 @@ macro_rules! op_table {
             DotGeneral "stablehlo.dot_general" dot_general: Contract, dtypes Number, lane None, nan Canonical, ByOrder;
             /// Slices of the operand at start indices from a tensor; indices out of range clamp.
             Gather "stablehlo.gather" gather: Gather, dtypes Any, lane None, nan Preserved, Exact;
+            /// A box of the operand at a start that is data; the start clamps so that the box fits.
+            DynamicSlice "stablehlo.dynamic_slice" dynamic_slice: Gather, dtypes Any, lane None, nan Preserved, Exact;
         }
     };
 }
@@ -131,8 +137,10 @@ pub enum OpClass {
     Select,
     /// Element by element to another dtype.
     Convert,
-    /// Elements moved, none computed.
-    Movement,
+    /// One operand's elements seen otherwise: every result element is one of the operand's, at affine coordinates.
+    View,
+    /// Operands laid over one another or over a background.
+    Overlay,
     /// Dimensions combined away.
     Reduce,
     /// Sums of products over contracted dimensions.

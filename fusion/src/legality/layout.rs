@@ -11,7 +11,7 @@ use systole_kernels::program::{Domain, Extent, ReduceAlong};
 use super::{Accesses, Coverage, Map, Placed, Refusal, Space, analyse, dot_dims, is_overlay};
 use crate::access::{Role, Root};
 use crate::canonical::SymbolicTrace;
-use crate::ir::{NodeId, OpClass};
+use crate::ir::{NodeId, Opcode};
 
 /// The index space of a group, with every value's place in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -182,7 +182,7 @@ impl Traversals {
             let symbolic = &trace.nodes[node as usize];
             let plain = |axis: Option<u8>| axis.map(|_| Passage { axis, whole: true, dense: true });
             traversals.sequences.push(placed.result.iter().filter_map(|&axis| plain(axis)).collect());
-            let moves_data = symbolic.op.class() == OpClass::Gather || is_overlay(symbolic);
+            let moves_data = symbolic.op == Opcode::Gather || is_overlay(symbolic);
             if moves_data {
                 placed.result.iter().flatten().for_each(|axis| traversals.single |= 1 << axis);
                 continue;

@@ -124,8 +124,11 @@ impl<'a> Lowering<'a> {
             | SymbolicAttrs::Iota(_)
             | SymbolicAttrs::BroadcastInDim(_)
             | SymbolicAttrs::Transpose(_)
-            | SymbolicAttrs::Slice { .. } => self.operand(member, node, 0),
+            | SymbolicAttrs::Slice { .. }
+            | SymbolicAttrs::Reverse { .. } => self.operand(member, node, 0),
             SymbolicAttrs::None if symbolic.op == Opcode::Reshape => self.operand(member, node, 0),
+            SymbolicAttrs::None if symbolic.op == Opcode::DynamicSlice => self.dynamic_slice(member, node),
+            SymbolicAttrs::None if symbolic.op == Opcode::DynamicUpdateSlice => self.dynamic_update_slice(member, node),
             SymbolicAttrs::None => {
                 let op = symbolic.op.info().lane.expect("an op without attributes is a lane function");
                 self.lane_node(op, member, node, dtype)

@@ -1,8 +1,10 @@
-//! Elements moved by more than a view: pad, concatenate, gather.
+//! Elements moved by more than a view: what is laid over something, and what is gathered.
 
 use smallvec::SmallVec;
 use systole_kernels::DType;
-use systole_kernels::program::{Access, DimMap, Extent, IndexComponent, Instr, LaneOp, Placement, Reg, Vary};
+use systole_kernels::program::{
+    Access, DimMap, Extent, IndexComponent, IndexSource, Instr, LaneOp, Low, Placement, Reg, Vary,
+};
 
 use super::{Lowering, unary};
 use crate::ir::GatherDims;
@@ -10,7 +12,7 @@ use crate::ir::GatherDims;
 impl Lowering<'_> {
     pub(super) fn pad(&mut self, member: usize, node: usize, low: &[Extent], interior: &[Extent]) -> Reg {
         let background = self.operand(member, node, 1);
-        let placement = self.placement(member, |dim| (low[dim], interior[dim]));
+        let placement = self.placement(member, |dim| (Low::At(low[dim]), interior[dim]));
         self.overlay(node, 0, background, placement)
     }
 
@@ -28,14 +30,52 @@ impl Lowering<'_> {
         };
         for operand in 0..self.trace.nodes[node].operands.len() {
             let offset = operand.checked_sub(1).map_or(Extent::ZERO, |before| offsets[before]);
-            let low = |dim: usize| if dim == dimension as usize { offset } else { Extent::ZERO };
+            let low = |dim: usize| Low::At(if dim == dimension as usize { offset } else { Extent::ZERO });
             let placement = self.placement(member, |dim| (low(dim), Extent::ZERO));
             reg = self.overlay(node, operand, reg, placement);
         }
         reg
     }
 
-    fn placement(&self, member: usize, amounts: impl Fn(usize) -> (Extent, Extent)) -> SmallVec<[Placement; 4]> {
+    /// The update laid over the operand. Where it fills a dimension its start is known.
+    pub(super) fn dynamic_update_slice(&mut self, member: usize, node: usize) -> Reg {
+        let background = self.operand(member, node, 0);
+        let symbolic = &self.trace.nodes[node];
+        let update = self.trace.ty(symbolic.operands[1]);
+        let extents = update.shape.iter().zip(&symbolic.ty.shape).enumerate();
+        let lows: SmallVec<[Low; 4]> = extents
+            .map(|(dim, (&box_extent, &extent))| match box_extent == extent {
+                true => Low::At(Extent::ZERO),
+                false => Low::Clamped(self.operand(member, node, 2 + dim)),
+            })
+            .collect();
+        let placement = self.placement(member, |dim| (lows[dim], Extent::ZERO));
+        self.overlay(node, 1, background, placement)
+    }
+
+    /// A box of the operand at starts in registers. Where it fills a dimension its start is known.
+    pub(super) fn dynamic_slice(&mut self, member: usize, node: usize) -> Reg {
+        let symbolic = &self.trace.nodes[node];
+        let operand = self.trace.ty(symbolic.operands[0]);
+        let mut indices = SmallVec::new();
+        for (dim, (&slice, &extent)) in symbolic.ty.shape.iter().zip(&operand.shape).enumerate() {
+            if slice != extent {
+                let index = IndexSource::Number(self.operand(member, node, 1 + dim));
+                indices.push(IndexComponent { index, dim: dim as u8, slice });
+            }
+        }
+        let axes = &self.space.placed[member].result;
+        let access = Access {
+            buffer: self.accesses.paths(node)[0].value().expect("a sliced operand is in a buffer").0 as u16,
+            dims: axes.iter().map(|axis| axis.map_or_else(DimMap::fixed, DimMap::along)).collect(),
+        };
+        let vary = self.vary(axes.iter().flatten().copied());
+        let dst = self.reg(symbolic.ty.dtype, vary);
+        self.body.push(Instr::Gather { dst, access, indices });
+        dst
+    }
+
+    fn placement(&self, member: usize, amounts: impl Fn(usize) -> (Low, Extent)) -> SmallVec<[Placement; 4]> {
         let mut unit = self.space.unit;
         // Each dimension without an axis takes a unit axis of its own.
         let mut next_unit = || {
@@ -99,15 +139,18 @@ impl Lowering<'_> {
                     *at = DimMap { axis: None, start: Extent::Fixed(component as i64), step: Extent::ONE };
                 }
             }
-            IndexComponent { index, dim: dim as u8, slice: sizes[dim as usize] }
+            (index, dim, sizes[dim as usize])
         });
-        let components: SmallVec<[IndexComponent; 1]> = components.collect();
+        let components: SmallVec<[(Access, u32, Extent); 1]> = components.collect();
         let moving = |access: &Access| access.dims.iter().filter_map(|dim| dim.axis).collect::<Vec<_>>();
         let mut moved = moving(&access);
-        components.iter().for_each(|component| moved.extend(moving(&component.index)));
+        components.iter().for_each(|(index, ..)| moved.extend(moving(index)));
         let vary = self.vary(moved);
         let dst = self.reg(self.trace.nodes[node].ty.dtype, vary);
-        self.body.push(Instr::Gather { dst, access, indices: components });
+        let component = |(index, dim, slice): (Access, u32, Extent)| {
+            IndexComponent { index: IndexSource::Memory(index), dim: dim as u8, slice }
+        };
+        self.body.push(Instr::Gather { dst, access, indices: components.into_iter().map(component).collect() });
         dst
     }
 }

@@ -6,7 +6,7 @@ use systole_kernels::program::{BufferType, Extent};
 use super::{Launch, Plan, PlanConfig, Slot, SlotUse, Step, lifetimes};
 use crate::access::{Accesses, Path, Root, moves_only};
 use crate::canonical::SymbolicTrace;
-use crate::ir::{NodeId, Opcode, ValueId};
+use crate::ir::{NodeId, OpClass, ValueId};
 use crate::lower::group_name;
 use crate::partition::{Part, partition};
 
@@ -124,7 +124,7 @@ fn launch(trace: &SymbolicTrace, accesses: &Accesses, members: &[u32], slots: &m
 fn part_read(trace: &SymbolicTrace, node: u32, operand: usize, value: ValueId, path: &Path) -> BufferType {
     let symbolic = &trace.nodes[node as usize];
     let dtype = trace.ty(value).dtype;
-    if symbolic.op == Opcode::Gather && operand == 0 {
+    if symbolic.op.class() == OpClass::Gather && operand == 0 {
         return BufferType { dtype, shape: symbolic.ty.shape.clone() };
     }
     // A copied view is read in terms of its own dimensions.

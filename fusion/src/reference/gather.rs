@@ -1,4 +1,4 @@
-//! `gather` (N19): the specification's formula, name by name.
+//! Ops whose coordinates are data (N19): the specification's formulas, name by name.
 
 use systole_kernels::TensorType;
 
@@ -34,5 +34,38 @@ pub(super) fn gather(operand: &HostTensor, indices: &HostTensor, dims: &GatherDi
             }
         }
         operand.at(&operand_index)
+    })
+}
+
+/// Each start clamped so that a slice of these extents lies within the operand.
+fn adjusted(operand: &HostTensor, starts: &[&HostTensor], sizes: &[usize]) -> Vec<usize> {
+    let clamped = |(d, start): (usize, &&HostTensor)| {
+        let last = operand.ty.shape[d] as i128 - sizes[d] as i128;
+        element::integer(start.at(&[])).clamp(0, last) as usize
+    };
+    starts.iter().enumerate().map(clamped).collect()
+}
+
+pub(super) fn dynamic_slice(operand: &HostTensor, starts: &[&HostTensor], ty: &TensorType) -> HostTensor {
+    let starts = adjusted(operand, starts, &ty.shape);
+    HostTensor::build(ty, |index| {
+        let source: Vec<usize> = index.iter().zip(&starts).map(|(&i, &start)| start + i).collect();
+        operand.at(&source)
+    })
+}
+
+pub(super) fn dynamic_update_slice(
+    operand: &HostTensor,
+    update: &HostTensor,
+    starts: &[&HostTensor],
+    ty: &TensorType,
+) -> HostTensor {
+    let starts = adjusted(operand, starts, &update.ty.shape);
+    HostTensor::build(ty, |index| {
+        let within = |(d, &i): (usize, &usize)| i.checked_sub(starts[d]).filter(|&i| i < update.ty.shape[d]);
+        match index.iter().enumerate().map(within).collect::<Option<Vec<usize>>>() {
+            Some(inside) => update.at(&inside),
+            None => operand.at(index),
+        }
     })
 }

@@ -21,7 +21,7 @@ use systole_kernels::{Scalar, TensorType};
 
 pub use host::HostTensor;
 
-use crate::ir::{Attrs, Literal, Node, OpClass, Trace};
+use crate::ir::{Attrs, Literal, Node, OpClass, Opcode, Trace};
 use crate::verify::{VerifyError, verify};
 
 /// A trace or inputs that cannot be interpreted.
@@ -106,6 +106,9 @@ fn check_inputs(trace: &Trace, inputs: &[HostTensor]) -> Result<(), Kind> {
 
 fn evaluate(node: &Node, operands: &[&HostTensor], ty: &TensorType) -> HostTensor {
     match &node.attrs {
+        Attrs::None if node.op == Opcode::DynamicUpdateSlice => {
+            gather::dynamic_update_slice(operands[0], operands[1], &operands[2..], ty)
+        }
         Attrs::None => elementwise(node, operands, ty),
         Attrs::Constant(Literal::Splat(_, value)) => HostTensor::build(ty, |_| *value),
         Attrs::Constant(Literal::Dense(_, bytes)) => HostTensor { ty: ty.clone(), bytes: bytes.to_vec() },
@@ -120,11 +123,13 @@ fn evaluate(node: &Node, operands: &[&HostTensor], ty: &TensorType) -> HostTenso
         Attrs::Reshape(_) => HostTensor { ty: ty.clone(), bytes: operands[0].bytes.clone() },
         Attrs::Transpose(permutation) => movement::transpose(operands[0], permutation, ty),
         Attrs::Slice(limits) => movement::slice(operands[0], limits, ty),
+        Attrs::Reverse(dimensions) => movement::reverse(operands[0], dimensions, ty),
         Attrs::Concatenate(dimension) => movement::concatenate(operands, *dimension as usize, ty),
         Attrs::Pad(amounts) => movement::pad(operands[0], operands[1], amounts, ty),
         Attrs::Reduce(dimensions) => reduce::reduce(operands[0], operands[1], dimensions, &node.regions[0], ty),
         Attrs::Dot(dims) => contract::dot_general(operands[0], operands[1], dims, ty),
         Attrs::Gather(dims) => gather::gather(operands[0], operands[1], dims, ty),
+        Attrs::DynamicSlice(_) => gather::dynamic_slice(operands[0], &operands[1..], ty),
     }
 }
 
@@ -149,7 +154,8 @@ fn elementwise(node: &Node, operands: &[&HostTensor], ty: &TensorType) -> HostTe
                 | OpClass::Compare
                 | OpClass::Select
                 | OpClass::Convert
-                | OpClass::Movement
+                | OpClass::View
+                | OpClass::Overlay
                 | OpClass::Reduce
                 | OpClass::Contract
                 | OpClass::Gather,

@@ -29,9 +29,12 @@ pub(super) fn attrs(
             Ok(Attrs::Iota { ty: result.clone(), dimension: dimension(dictionary.integer("iota_dimension")?)? })
         }
         OpClass::Compare => compare(operand, dictionary),
-        OpClass::Movement => movement(op, dictionary, result),
+        OpClass::View | OpClass::Overlay => movement(op, dictionary, result),
         OpClass::Reduce => Ok(Attrs::Reduce(dictionary.dims("dimensions")?)),
         OpClass::Contract => dot(operand, dictionary, result),
+        OpClass::Gather if op == Opcode::DynamicSlice => {
+            Ok(Attrs::DynamicSlice(dictionary.integers("slice_sizes")?))
+        }
         OpClass::Gather => gather(dictionary),
     }
 }
@@ -49,6 +52,12 @@ fn movement(op: Opcode, dictionary: &Dictionary, result: &TensorType) -> Result<
             limit: dictionary.integers("limit_indices")?,
             stride: dictionary.integers("strides")?,
         })));
+    }
+    if op == Opcode::Reverse {
+        return Ok(Attrs::Reverse(dictionary.dims("dimensions")?));
+    }
+    if op == Opcode::DynamicUpdateSlice {
+        return Ok(Attrs::None);
     }
     if op == Opcode::Concatenate {
         return Ok(Attrs::Concatenate(dimension(dictionary.integer("dimension")?)?));

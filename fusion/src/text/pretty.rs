@@ -17,9 +17,10 @@ impl<'a> Parser<'a> {
             OpClass::Select if op == Opcode::Select => self.select(scope),
             OpClass::Select => self.elementwise(scope),
             OpClass::Compare => self.compare(scope),
-            OpClass::Movement => self.movement(op, scope),
+            OpClass::View | OpClass::Overlay => self.movement(op, scope),
             OpClass::Reduce => self.reduce(scope),
             OpClass::Contract => self.dot_general(scope),
+            OpClass::Gather if op == Opcode::DynamicSlice => self.dynamic_slice(scope),
             OpClass::Gather => {
                 let token = self.peek();
                 self.expected("`(`: gather has the generic form only", token)
@@ -87,6 +88,14 @@ impl<'a> Parser<'a> {
         if op == Opcode::Reshape {
             return self.finish(operands, dictionary, Self::same_type);
         }
+        if op == Opcode::DynamicUpdateSlice {
+            return self.finish(operands, dictionary, |parser, _| parser.functional_type());
+        }
+        if op == Opcode::Reverse {
+            self.expect(b',')?;
+            self.named_integers("dims", "dimensions", &mut dictionary)?;
+            return self.finish(operands, dictionary, Self::same_type);
+        }
         if op == Opcode::Slice {
             self.slice_ranges(&mut dictionary)?;
         } else if op == Opcode::Concatenate {
@@ -104,6 +113,15 @@ impl<'a> Parser<'a> {
             self.expect(b',')?;
             self.named_integers("dims", name, &mut dictionary)?;
         }
+        self.finish(operands, dictionary, |parser, _| parser.functional_type())
+    }
+
+    /// `%a, %i, %j, sizes = [1, 2] : functional type`.
+    fn dynamic_slice(&mut self, scope: &Scope<'a>) -> Result<Statement> {
+        let operands = self.values(scope)?;
+        let mut dictionary = Dictionary::default();
+        self.expect(b',')?;
+        self.named_integers("sizes", "slice_sizes", &mut dictionary)?;
         self.finish(operands, dictionary, |parser, _| parser.functional_type())
     }
 

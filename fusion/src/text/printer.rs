@@ -147,6 +147,7 @@ impl Printer {
             Attrs::None => {
                 let signature = match node.op {
                     Opcode::Select => select_type(scope, node),
+                    Opcode::DynamicUpdateSlice => functional_type(scope, node),
                     _ if op.starts_with("chlo.") => one_type(scope, node),
                     _ => same_type(scope, node),
                 };
@@ -154,6 +155,14 @@ impl Printer {
             }
             Attrs::Convert(_) | Attrs::Reshape(_) => {
                 let _ = write!(self.out, "{op} {} : {}", scope.names(operands), same_type(scope, node));
+            }
+            Attrs::Reverse(dimensions) => {
+                let names = scope.names(operands);
+                let _ = write!(self.out, "{op} {names}, dims = {dimensions:?} : {}", same_type(scope, node));
+            }
+            Attrs::DynamicSlice(sizes) => {
+                let names = scope.names(operands);
+                let _ = write!(self.out, "{op} {names}, sizes = {sizes:?} : {}", functional_type(scope, node));
             }
             Attrs::Constant(literal) => {
                 let _ = write!(self.out, "{op} ");

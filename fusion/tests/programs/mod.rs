@@ -12,7 +12,9 @@ use systole_fusion::reference::{HostTensor, interpret};
 use systole_kernels::machine::{Input, Machine};
 use systole_kernels::memory::Block;
 use systole_kernels::parallel::Inline;
-use systole_kernels::program::{Access, DimMap, Extent, Instr, LaneOp, Placement, Program, ReduceAlong, Reg, Vary};
+use systole_kernels::program::{
+    Access, DimMap, Extent, IndexSource, Instr, LaneOp, Low, Placement, Program, ReduceAlong, Reg, Vary,
+};
 use systole_kernels::simd::Isa;
 use systole_kernels::{DType, Scalar, TensorType};
 
@@ -282,7 +284,11 @@ impl Evaluation<'_> {
                     for component in indices {
                         let dim = usize::from(component.dim);
                         let most = buffer.ty.shape[dim] as i64 - component.slice.resolve(self.params);
-                        at[dim] += (self.read(&component.index, point).to_f64() as i64).min(most).max(0);
+                        let index = match &component.index {
+                            IndexSource::Memory(index) => self.read(index, point),
+                            IndexSource::Number(number) => element(self.get(*number), 0),
+                        };
+                        at[dim] += (index.to_f64() as i64).min(most).max(0);
                     }
                     element(buffer, flat(&buffer.ty.shape, &at).expect("a gather in bounds"))
                 });
@@ -291,8 +297,16 @@ impl Evaluation<'_> {
             Instr::Overlay { dst, background, buffer, placement } => {
                 let below = self.spread(self.get(*background), ty(dst).vary);
                 let over = self.input(*buffer);
-                let place = |place: &Placement, point: &[i64]| {
-                    let from = point[usize::from(place.axis)] - place.low.resolve(self.params);
+                let place = |(place, &count): (&Placement, &usize), point: &[i64]| {
+                    let axis = self.program.domain.axes().nth(usize::from(place.axis)).expect("a placed axis");
+                    let low = match place.low {
+                        Low::At(low) => low.resolve(self.params),
+                        Low::Clamped(number) => {
+                            let most = axis.resolve(self.params) - count as i64;
+                            (element(self.get(number), 0).to_f64() as i64).min(most).max(0)
+                        }
+                    };
+                    let from = point[usize::from(place.axis)] - low;
                     let step = place.interior.resolve(self.params) + 1;
                     (from % step == 0).then_some(from.div_euclid(step))
                 };
@@ -301,7 +315,7 @@ impl Evaluation<'_> {
                     .iter()
                     .enumerate()
                     .map(|(n, point)| {
-                        let at: Option<Vec<i64>> = placement.iter().map(|p| place(p, point)).collect();
+                        let at: Option<Vec<i64>> = placement.iter().zip(over.ty.shape.iter()).map(|p| place(p, point)).collect();
                         let at = at.and_then(|at| flat(&over.ty.shape, &at));
                         at.map_or_else(|| element(&below, n), |at| element(over, at))
                     })

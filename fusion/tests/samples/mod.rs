@@ -63,7 +63,7 @@ fn of_dtype(op: Opcode, dtype: DType) -> Vec<Trace> {
         OpClass::Convert => {
             DType::ALL.into_iter().flat_map(|to| one(std::slice::from_ref(&matrix), Attrs::Convert(to))).collect()
         }
-        OpClass::Movement => movements(op, dtype),
+        OpClass::View | OpClass::Overlay => movements(op, dtype),
         OpClass::Reduce => MONOIDS
             .into_iter()
             .filter(|&monoid| monoid_op(monoid).info().dtypes.admits(dtype))
@@ -102,6 +102,14 @@ fn of_dtype(op: Opcode, dtype: DType) -> Vec<Trace> {
         .into_iter()
         .map(|(lhs, rhs, dims)| single(op, &[ty(dtype, &lhs), ty(dtype, &rhs)], Attrs::Dot(Box::new(dims)), &[]))
         .collect(),
+        OpClass::Gather if op == Opcode::DynamicSlice => {
+            let starts = [ty(DType::U32, &[]), ty(DType::U32, &[])];
+            let slice = |operand: TensorType, starts: &[TensorType], sizes: &[i64]| {
+                let operands: Vec<TensorType> = [&[operand], starts].concat();
+                single(op, &operands, Attrs::DynamicSlice(sizes.iter().copied().collect()), &[])
+            };
+            vec![slice(matrix, &starts, &[1, 3]), slice(scalar, &[], &[])]
+        }
         OpClass::Gather => gathers(dtype),
     }
 }
@@ -139,6 +147,21 @@ fn movements(op: Opcode, dtype: DType) -> Vec<Trace> {
             stride: [1, 2].into_iter().collect(),
         };
         return vec![single(op, &[matrix], Attrs::Slice(Box::new(limits)), &[])];
+    }
+    if op == Opcode::Reverse {
+        return [vec![1], vec![1, 0], vec![]]
+            .map(|dims| {
+                let attrs = Attrs::Reverse(dims.into_iter().collect());
+                single(op, std::slice::from_ref(&matrix), attrs, &[])
+            })
+            .into();
+    }
+    if op == Opcode::DynamicUpdateSlice {
+        let start = ty(DType::I64, &[]);
+        return vec![
+            single(op, &[matrix, ty(dtype, &[1, 3]), start.clone(), start], Attrs::None, &[]),
+            single(op, &[scalar.clone(), scalar], Attrs::None, &[]),
+        ];
     }
     if op == Opcode::Concatenate {
         return vec![

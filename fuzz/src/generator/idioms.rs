@@ -11,7 +11,7 @@ use crate::program::Handle;
 
 /// Says one idiom; gives its result, unless there was no room for all of it.
 pub(super) fn say(b: &mut Builder) -> Option<Handle> {
-    match b.random.below(14) {
+    match b.random.below(15) {
         0 => softmax(b),
         1 => layer_norm(b),
         2 => dense_layer(b),
@@ -24,6 +24,7 @@ pub(super) fn say(b: &mut Builder) -> Option<Handle> {
         10 => gradient(b),
         11 => embedding(b),
         12 => integer_mix(b),
+        13 => cache(b),
         _ => reduced_dot(b),
     }
 }
@@ -393,6 +394,21 @@ fn embedding(b: &mut Builder) -> Option<Handle> {
     let rows = ops::rows(b, table)?;
     let factor = number(b, rows, 0.5)?;
     let scaled = with(b, Opcode::Multiply, rows, factor)?;
+    if b.random.chance(50) { ops::reduce(b, scaled) } else { Some(scaled) }
+}
+
+/// A cache that is written at positions and read whole, as generation does.
+fn cache(b: &mut Builder) -> Option<Handle> {
+    let mut cache = floats(b, 2)?;
+    for _ in 0..1 + b.random.below(3) {
+        cache = ops::dynamic_update_slice(b, cache)?;
+        if b.random.chance(30) {
+            cache = activation(b, cache)?;
+        }
+    }
+    let read = if b.random.chance(40) { ops::dynamic_slice(b, cache)? } else { cache };
+    let factor = number(b, read, 0.5)?;
+    let scaled = with(b, Opcode::Multiply, read, factor)?;
     if b.random.chance(50) { ops::reduce(b, scaled) } else { Some(scaled) }
 }
 

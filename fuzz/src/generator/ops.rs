@@ -42,7 +42,7 @@ pub(super) fn say(b: &mut Builder) -> Option<Handle> {
             let dtype = *b.random.pick(&DType::ALL);
             b.convert(operand, dtype)
         }
-        OpClass::Movement => movement(b, op),
+        OpClass::View | OpClass::Overlay => movement(b, op),
         OpClass::Reduce => {
             let operand = b.admitted(op)?;
             reduce(b, operand)
@@ -50,6 +50,10 @@ pub(super) fn say(b: &mut Builder) -> Option<Handle> {
         OpClass::Contract => {
             let lhs = b.admitted(op)?;
             dot(b, lhs)
+        }
+        OpClass::Gather if op == Opcode::DynamicSlice => {
+            let operand = b.admitted(op)?;
+            dynamic_slice(b, operand)
         }
         OpClass::Gather => gather(b),
     }
@@ -106,7 +110,9 @@ fn movement(b: &mut Builder, op: Opcode) -> Option<Handle> {
         Opcode::Reshape => reshape(b, operand),
         Opcode::Transpose => transpose(b, operand),
         Opcode::Slice => slice(b, operand),
+        Opcode::Reverse => reverse(b, operand),
         Opcode::Concatenate => concatenate(b, operand),
+        Opcode::DynamicUpdateSlice => dynamic_update_slice(b, operand),
         _ => pad(b, operand),
     }
 }
@@ -207,6 +213,64 @@ pub(super) fn slice(b: &mut Builder, operand: Handle) -> Option<Handle> {
         limits.stride.push(if b.random.chance(70) { 1 } else { b.random.between(1, 4) });
     }
     b.record(Opcode::Slice, &[operand], Attrs::Slice(Box::new(limits)), None)
+}
+
+fn reverse(b: &mut Builder, operand: Handle) -> Option<Handle> {
+    let mut dimensions: Dims = (0..b.rank(operand) as u32).filter(|_| b.random.chance(60)).collect();
+    b.random.shuffle(&mut dimensions);
+    b.record(Opcode::Reverse, &[operand], Attrs::Reverse(dimensions), None)
+}
+
+/// Starts for a box of those extents in `operand`, one scalar each: constants, uploads, or computed ones.
+fn starts(b: &mut Builder, operand: Handle, sizes: &[usize]) -> Option<Vec<Handle>> {
+    let dtype = index_dtype(b);
+    let shape = b.shape(operand);
+    let mut starts = Vec::new();
+    for (&extent, &size) in shape.iter().zip(sizes) {
+        let limit = extent - size;
+        let computed = b.find(|live| *live == TensorType::scalar(dtype));
+        starts.push(match computed {
+            Some(found) if b.random.chance(30) => {
+                let low = b.constant(Scalar::from_f64(dtype, 0.0), [])?;
+                let high = b.constant(Scalar::from_f64(dtype, limit as f64), [])?;
+                b.plain(Opcode::Clamp, &[low, found, high])?
+            }
+            Some(_) | None if b.random.chance(60) => {
+                let start = b.random.between(0, limit as i64);
+                b.constant(Scalar::from_i64(dtype, start), [])?
+            }
+            Some(_) | None => b.upload_indices(TensorType::scalar(dtype), 1, &[limit])?,
+        });
+    }
+    Some(starts)
+}
+
+/// Extents of a box within `shape`: whole dimensions, single indices, and anything between.
+fn box_within(b: &mut Builder, shape: &Shape) -> Vec<usize> {
+    let size = |&extent: &usize| match b.random.below(10) {
+        0..4 => extent,
+        4..7 => extent.min(1),
+        _ => b.random.between(0, extent as i64) as usize,
+    };
+    shape.iter().map(size).collect()
+}
+
+pub(super) fn dynamic_slice(b: &mut Builder, operand: Handle) -> Option<Handle> {
+    let shape = b.shape(operand);
+    let sizes = box_within(b, &shape);
+    let mut operands = vec![operand];
+    operands.extend(starts(b, operand, &sizes)?);
+    let sizes = sizes.into_iter().map(|size| size as i64).collect();
+    b.record(Opcode::DynamicSlice, &operands, Attrs::DynamicSlice(sizes), None)
+}
+
+pub(super) fn dynamic_update_slice(b: &mut Builder, operand: Handle) -> Option<Handle> {
+    let ty = b.ty(operand).clone();
+    let shape = Shape::from(box_within(b, &ty.shape));
+    let update = b.like(&TensorType { dtype: ty.dtype, shape: shape.clone() })?;
+    let mut operands = vec![operand, update];
+    operands.extend(starts(b, operand, &shape)?);
+    b.plain(Opcode::DynamicUpdateSlice, &operands)
 }
 
 fn concatenate(b: &mut Builder, operand: Handle) -> Option<Handle> {

@@ -99,10 +99,14 @@ impl Resizing {
 
     fn attrs(&mut self, op: Opcode, attrs: &Attrs) -> Option<Attrs> {
         Some(match attrs {
+            // A start in the data could leave its dimension.
+            Attrs::None if op == Opcode::DynamicUpdateSlice => return None,
+            Attrs::DynamicSlice(_) => return None,
             Attrs::None
             | Attrs::Compare { .. }
             | Attrs::Convert(_)
             | Attrs::Transpose(_)
+            | Attrs::Reverse(_)
             | Attrs::Concatenate(_)
             | Attrs::Reduce(_)
             | Attrs::Dot(_)

@@ -14,7 +14,7 @@ pub(super) struct Expectation {
     values: Vec<HostTensor>,
     /// The step and op that made each handle's value.
     makers: HashMap<Handle, (usize, Opcode)>,
-    /// The first gather with an index out of range: debug mode stops there.
+    /// The first op with an index out of range: debug mode stops there.
     pub(super) stray: Option<usize>,
 }
 
@@ -28,9 +28,10 @@ impl Expectation {
             match step {
                 Step::Record { result, op, operands, attrs, .. } => {
                     expectation.makers.insert(*result, (at, *op));
-                    if let (Attrs::Gather(dims), [operand, indices], None) = (attrs, &operands[..], expectation.stray) {
-                        let (operand, indices) = (expectation.value(*operand), expectation.value(*indices));
-                        expectation.stray = strays(operand, indices, dims).then_some(at);
+                    if expectation.stray.is_none() {
+                        let operands: Vec<&HostTensor> =
+                            operands.iter().map(|&operand| expectation.value(operand)).collect();
+                        expectation.stray = strays(*op, &operands, attrs).then_some(at);
                     }
                 }
                 Step::Clone { result, of } => {
@@ -62,7 +63,23 @@ impl Expectation {
 }
 
 /// Whether a start index lies outside its operand.
-fn strays(operand: &HostTensor, indices: &HostTensor, dims: &GatherDims) -> bool {
+fn strays(op: Opcode, operands: &[&HostTensor], attrs: &Attrs) -> bool {
+    let outside = |starts: &[&HostTensor], sizes: &[i64]| {
+        let limits = operands[0].ty.shape.iter().zip(sizes).map(|(&extent, &size)| extent as i64 - size);
+        starts.iter().zip(limits).any(|(start, limit)| !(0..=limit).contains(&integer(start.scalars()[0])))
+    };
+    match attrs {
+        Attrs::Gather(dims) => gather_strays(operands[0], operands[1], dims),
+        Attrs::DynamicSlice(sizes) => outside(&operands[1..], sizes),
+        Attrs::None if op == Opcode::DynamicUpdateSlice => {
+            let sizes: Vec<i64> = operands[1].ty.shape.iter().map(|&extent| extent as i64).collect();
+            outside(&operands[2..], &sizes)
+        }
+        _ => false,
+    }
+}
+
+fn gather_strays(operand: &HostTensor, indices: &HostTensor, dims: &GatherDims) -> bool {
     let vector = dims.index_vector_dim as usize;
     let shape = &indices.ty.shape;
     let inner: usize = shape.iter().skip(vector + 1).product();
