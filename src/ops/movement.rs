@@ -6,7 +6,7 @@ use systole_fusion::ir::attrs::Dims;
 use systole_fusion::ir::{Attrs, Opcode, Origin, PadAmounts, SliceLimits};
 use systole_kernels::Shape;
 
-use super::axes::{dimension, distinct, resolve};
+use super::axes::{Axes, dimension, dimensions, distinct, resolve};
 use super::{record, types};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
@@ -71,6 +71,18 @@ impl Tensor {
         let origin = Origin::caller();
         let permutation = distinct("transpose", self, permutation, &origin)?;
         record(Opcode::Transpose, &[self], Attrs::Transpose(permutation), origin)
+    }
+
+    /// The elements in reversed order along `axes`; negative numbers count from the last dimension.
+    ///
+    /// # Errors
+    /// An axis that is none of this tensor's, or named twice.
+    #[doc(alias = "flip")]
+    #[track_caller]
+    pub fn reverse(&self, axes: impl Axes) -> Result<Tensor> {
+        let origin = Origin::caller();
+        let dimensions = dimensions("reverse", self, &axes, &origin)?;
+        record(Opcode::Reverse, &[self], Attrs::Reverse(dimensions), origin)
     }
 
     /// The last two dimensions exchanged.

@@ -174,15 +174,6 @@ fn gather(tensor: &Tensor, dimensions: &[usize], indices: &[Tensor], place: usiz
     tensor.gather(&starts, dims)
 }
 
-/// The elements in reversed order along a dimension.
-#[track_caller]
-fn backwards(tensor: &Tensor, dimension: usize) -> Result<Tensor> {
-    let extent = tensor.shape()[dimension];
-    let count = Tensor::iota(&tensor.device(), DType::I64, [extent], 0)?;
-    let descending = Tensor::full(&tensor.device(), extent as i64 - 1, [extent])?.sub(count)?;
-    gather(tensor, &[dimension], &[descending], dimension)
-}
-
 impl Tensor {
     /// Elements by index, as NumPy's `x[…]`: a number, a range, [`stride`](crate::stride),
     /// [`Ellipsis`](crate::Ellipsis), [`NewAxis`](crate::NewAxis), a tensor of integers, or a tuple of these, one for
@@ -273,8 +264,8 @@ impl Tensor {
         {
             result = record(Opcode::Slice, &[&result], Attrs::Slice(Box::new(limits)), origin.clone())?;
         }
-        for dimension in reversed {
-            result = backwards(&result, dimension as usize)?;
+        if !reversed.is_empty() {
+            result = record(Opcode::Reverse, &[&result], Attrs::Reverse(reversed), origin.clone())?;
         }
         if result.shape()[..] != shape[..] {
             result = result.reshape(&shape[..])?;

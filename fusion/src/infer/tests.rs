@@ -600,3 +600,119 @@ fn every_op_rejects_every_foreign_format_and_any_operands() {
         assert!(accepted.len() <= 1, "{op} accepts several attribute formats: {accepted:?}");
     }
 }
+
+#[test]
+fn reverse() {
+    let attrs = |dims: &[u32]| Attrs::Reverse(dims.iter().copied().collect());
+    let matrix = [ty(F32, &[2, 3])];
+    check(Opcode::Reverse, &matrix, attrs(&[1, 0]), expect!["tensor<2x3xf32>"]);
+    check(Opcode::Reverse, &matrix, attrs(&[]), expect!["tensor<2x3xf32>"]);
+    check(
+        Opcode::Reverse,
+        &matrix,
+        attrs(&[1, 1]),
+        expect!["reverse(tensor<2x3xf32>): dimensions [1, 1] names dimension 1 twice"],
+    );
+    check(
+        Opcode::Reverse,
+        &matrix,
+        attrs(&[2]),
+        expect!["reverse(tensor<2x3xf32>): dimensions: 2 is no dimension of rank 2"],
+    );
+}
+
+#[test]
+fn slices_at_starts_that_are_data() {
+    let (matrix, at, wide) = (ty(F32, &[4, 3]), ty(I32, &[]), ty(DType::I64, &[]));
+    let sizes = |sizes: &[i64]| Attrs::DynamicSlice(sizes.iter().copied().collect());
+    let slice = |starts: &[&TensorType], attrs: Attrs, expected: Expect| {
+        let operands: Vec<TensorType> = std::iter::once(&matrix).chain(starts.iter().copied()).cloned().collect();
+        check(Opcode::DynamicSlice, &operands, attrs, expected);
+    };
+    slice(&[&at, &at], sizes(&[2, 0]), expect!["tensor<2x0xf32>"]);
+    check(Opcode::DynamicSlice, &[ty(F32, &[])], sizes(&[]), expect!["tensor<f32>"]);
+    slice(
+        &[&at],
+        sizes(&[2, 1]),
+        expect!["dynamic_slice(tensor<4x3xf32>, tensor<i32>): start_indices has 1 entries for rank 2"],
+    );
+    slice(
+        &[&at, &wide],
+        sizes(&[2, 1]),
+        expect!["dynamic_slice(tensor<4x3xf32>, tensor<i32>, tensor<i64>): start indices' dtypes i32 and i64 differ"],
+    );
+    slice(
+        &[&ty(I32, &[1]), &at],
+        sizes(&[2, 1]),
+        expect![
+            "dynamic_slice(tensor<4x3xf32>, tensor<1xi32>, tensor<i32>): a start index has shape [1], not a scalar's"
+        ],
+    );
+    slice(
+        &[&ty(F32, &[]), &ty(F32, &[])],
+        sizes(&[2, 1]),
+        expect![
+            "dynamic_slice(tensor<4x3xf32>, tensor<f32>, tensor<f32>): start indices are f32, not an integer dtype"
+        ],
+    );
+    slice(
+        &[&at, &at],
+        sizes(&[2]),
+        expect!["dynamic_slice(tensor<4x3xf32>, tensor<i32>, tensor<i32>): slice_sizes has 1 entries for rank 2"],
+    );
+    slice(
+        &[&at, &at],
+        sizes(&[5, -1]),
+        expect![
+            "dynamic_slice(tensor<4x3xf32>, tensor<i32>, tensor<i32>): slice size 5 in dimension 0 does not lie within 0 and the extent 4 of [4, 3]"
+        ],
+    );
+    check(
+        Opcode::DynamicSlice,
+        &[],
+        sizes(&[]),
+        expect!["dynamic_slice(): takes an operand and a start index for each of its dimensions, not 0 operands"],
+    );
+
+    let update = |update: TensorType, starts: &[&TensorType], expected: Expect| {
+        let operands: Vec<TensorType> = [&matrix, &update].into_iter().chain(starts.iter().copied()).cloned().collect();
+        check(Opcode::DynamicUpdateSlice, &operands, Attrs::None, expected);
+    };
+    update(ty(F32, &[1, 3]), &[&wide, &wide], expect!["tensor<4x3xf32>"]);
+    update(
+        ty(I32, &[1, 3]),
+        &[&wide, &wide],
+        expect![
+            "dynamic_update_slice(tensor<4x3xf32>, tensor<1x3xi32>, tensor<i64>, tensor<i64>): operand and update dtypes f32 and i32 differ"
+        ],
+    );
+    update(
+        ty(F32, &[3]),
+        &[&wide],
+        expect![
+            "dynamic_update_slice(tensor<4x3xf32>, tensor<3xf32>, tensor<i64>): operand shape [4, 3] and update shape [3] differ in rank"
+        ],
+    );
+    update(
+        ty(F32, &[1, 4]),
+        &[&wide, &wide],
+        expect![
+            "dynamic_update_slice(tensor<4x3xf32>, tensor<1x4xf32>, tensor<i64>, tensor<i64>): update shape [1, 4] exceeds operand shape [4, 3] in dimension 1: 4 against 3"
+        ],
+    );
+    update(
+        ty(F32, &[1, 3]),
+        &[&wide],
+        expect![
+            "dynamic_update_slice(tensor<4x3xf32>, tensor<1x3xf32>, tensor<i64>): start_indices has 1 entries for rank 2"
+        ],
+    );
+    check(
+        Opcode::DynamicUpdateSlice,
+        std::slice::from_ref(&matrix),
+        Attrs::None,
+        expect![
+            "dynamic_update_slice(tensor<4x3xf32>): takes an operand, an update, and a start index for each dimension, not 1 operands"
+        ],
+    );
+}

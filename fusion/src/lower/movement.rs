@@ -147,8 +147,10 @@ impl Lowering<'_> {
         components.iter().for_each(|(index, ..)| moved.extend(moving(index)));
         let vary = self.vary(moved);
         let dst = self.reg(self.trace.nodes[node].ty.dtype, vary);
-        let component = |(index, dim, slice): (Access, u32, Extent)| {
-            IndexComponent { index: IndexSource::Memory(index), dim: dim as u8, slice }
+        let component = |(index, dim, slice): (Access, u32, Extent)| IndexComponent {
+            index: IndexSource::Memory(index),
+            dim: dim as u8,
+            slice,
         };
         self.body.push(Instr::Gather { dst, access, indices: components.into_iter().map(component).collect() });
         dst

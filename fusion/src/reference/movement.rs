@@ -36,8 +36,7 @@ pub(super) fn slice(operand: &HostTensor, limits: &SliceLimits, ty: &TensorType)
 
 pub(super) fn reverse(operand: &HostTensor, dimensions: &[u32], ty: &TensorType) -> HostTensor {
     HostTensor::build(ty, |index| {
-        let along =
-            |(d, &i): (usize, &usize)| if dimensions.contains(&(d as u32)) { ty.shape[d] - 1 - i } else { i };
+        let along = |(d, &i): (usize, &usize)| if dimensions.contains(&(d as u32)) { ty.shape[d] - 1 - i } else { i };
         let source: Vec<usize> = index.iter().enumerate().map(along).collect();
         operand.at(&source)
     })

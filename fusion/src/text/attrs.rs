@@ -32,9 +32,7 @@ pub(super) fn attrs(
         OpClass::View | OpClass::Overlay => movement(op, dictionary, result),
         OpClass::Reduce => Ok(Attrs::Reduce(dictionary.dims("dimensions")?)),
         OpClass::Contract => dot(operand, dictionary, result),
-        OpClass::Gather if op == Opcode::DynamicSlice => {
-            Ok(Attrs::DynamicSlice(dictionary.integers("slice_sizes")?))
-        }
+        OpClass::Gather if op == Opcode::DynamicSlice => Ok(Attrs::DynamicSlice(dictionary.integers("slice_sizes")?)),
         OpClass::Gather => gather(dictionary),
     }
 }

@@ -315,7 +315,8 @@ impl Evaluation<'_> {
                     .iter()
                     .enumerate()
                     .map(|(n, point)| {
-                        let at: Option<Vec<i64>> = placement.iter().zip(over.ty.shape.iter()).map(|p| place(p, point)).collect();
+                        let at: Option<Vec<i64>> =
+                            placement.iter().zip(over.ty.shape.iter()).map(|p| place(p, point)).collect();
                         let at = at.and_then(|at| flat(&over.ty.shape, &at));
                         at.map_or_else(|| element(&below, n), |at| element(over, at))
                     })

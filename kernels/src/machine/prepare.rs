@@ -276,11 +276,7 @@ fn prepare_component(component: &IndexComponent, add: &mut impl FnMut(&Access) -
         IndexSource::Memory(index) => Pick::Memory { access: add(index), input: usize::from(index.buffer) },
         IndexSource::Number(number) => Pick::Number(*number),
     };
-    Component {
-        pick,
-        dim: usize::from(component.dim),
-        slice: component.slice,
-    }
+    Component { pick, dim: usize::from(component.dim), slice: component.slice }
 }
 
 fn stored(program: &Program, steps: &[Step]) -> Vec<usize> {

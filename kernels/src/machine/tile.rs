@@ -12,9 +12,9 @@ use crate::scalar::Scalar;
 
 use super::Input;
 use super::error::RunError;
+use super::launch::View;
 use super::movement::{self, Laid, Picked, Region};
 use super::placement::Overlaid;
-use super::launch::View;
 use super::prepare::{Component, Pick, Step};
 use super::registers::{Bind, Tile, take};
 
@@ -85,14 +85,7 @@ impl<'t> Tile<'t> {
 
     /// Loads what a view reaches that is moved by so many elements.
     #[inline(always)]
-    fn load_at(
-        &mut self,
-        dst: Reg,
-        view: View<'t>,
-        moved: i64,
-        input: usize,
-        bytes: &'t [u8],
-    ) -> Result<(), RunError> {
+    fn load_at(&mut self, dst: Reg, view: View<'t>, moved: i64, input: usize, bytes: &'t [u8]) -> Result<(), RunError> {
         let size = self.size(dst);
         let (height, width) = self.dims(view.vary);
         if height == 0 || width == 0 {

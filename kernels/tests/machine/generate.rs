@@ -270,12 +270,11 @@ impl Builder {
         };
         let len = shape.iter().product::<i64>() as usize;
         self.inputs[usize::from(access.buffer)].1 = (0..len).map(|_| element(&mut self.rng, dtype)).collect();
-        let vary = indices.iter().fold(self.access_vary(&access), |vary, component: &IndexComponent| {
-            match &component.index {
+        let vary =
+            indices.iter().fold(self.access_vary(&access), |vary, component: &IndexComponent| match &component.index {
                 IndexSource::Memory(index) => vary.join(self.access_vary(index)),
                 IndexSource::Number(_) => vary,
-            }
-        });
+            });
         let dst = self.reg(dtype, vary);
         self.body.push(Instr::Gather { dst, access, indices });
     }

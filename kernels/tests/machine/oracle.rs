@@ -2,7 +2,9 @@
 
 use systole_kernels::lanes;
 use systole_kernels::numerics::{Half, canonical, fma};
-use systole_kernels::program::{Access, Extent, IndexSource, Instr, LaneOp, Low, Monoid, Program, ReduceAlong, Reg, Vary};
+use systole_kernels::program::{
+    Access, Extent, IndexSource, Instr, LaneOp, Low, Monoid, Program, ReduceAlong, Reg, Vary,
+};
 use systole_kernels::{DType, Scalar, bf16, f16};
 
 /// A buffer's elements.
@@ -181,7 +183,8 @@ impl Run<'_> {
                     let low = match place.low {
                         Low::At(low) => run.resolve(low),
                         Low::Clamped(number) => {
-                            let axis = run.program.domain.axes().nth(usize::from(place.axis)).expect("the axis is there");
+                            let axis =
+                                run.program.domain.axes().nth(usize::from(place.axis)).expect("the axis is there");
                             integer(run.get(number, point)).clamp(0, run.resolve(axis) - run.resolve(extent))
                         }
                     };
