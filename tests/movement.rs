@@ -81,6 +81,12 @@ fn a_new_position_builds_nothing() -> Result<()> {
     Ok(())
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "reads as a table of cases")]
+fn reported(result: Result<Tensor>, expected: Expect) {
+    let text = result.expect_err("a start out of range").to_string();
+    expected.assert_eq(text.split(" (at ").next().unwrap_or_default());
+}
+
 #[test]
 fn starts_out_of_range_clamp_and_are_reported() -> Result<()> {
     let device = open();
@@ -91,16 +97,24 @@ fn starts_out_of_range_clamp_and_are_reported() -> Result<()> {
         assert_eq!(with_mode(mode, || slice()?.to_vec::<f32>())?, [2.0, 3.0, 4.0, 5.0]);
         assert_eq!(with_mode(mode, || update()?.to_vec::<f32>())?, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
     }
-    #[allow(clippy::needless_pass_by_value, reason = "reads as a table of cases")]
-    fn reported(result: Result<Tensor>, expected: Expect) {
-        let text = result.expect_err("a start out of range").to_string();
-        expected.assert_eq(text.lines().next().unwrap_or_default().split(" at tests").next().unwrap_or_default());
-    }
     with_mode(Mode::Debug, || {
-        reported(slice(), expect!["dynamic_slice(tensor<3x2xf32>, tensor<i64>, tensor<i64>): start index 2 is outside 0..=1 of dimension 0 (at tests/movement.rs:88:22)"]);
-        reported(update(), expect!["dynamic_update_slice(tensor<3x2xf32>, tensor<1x2xf32>, tensor<i64>, tensor<i64>): start index -1 is outside 0..=0 of dimension 1 (at tests/movement.rs:89:23)"]);
+        reported(
+            slice(),
+            expect![
+                "dynamic_slice(tensor<3x2xf32>, tensor<i64>, tensor<i64>): start index 2 is outside 0..=1 of dimension 0"
+            ],
+        );
+        reported(
+            update(),
+            expect![
+                "dynamic_update_slice(tensor<3x2xf32>, tensor<1x2xf32>, tensor<i64>, tensor<i64>): start index -1 is outside 0..=0 of dimension 1"
+            ],
+        );
     });
-    reported(x.dynamic_slice(&[0.5f64, 1.0], [1, 1]), expect!["dynamic_slice(tensor<3x2xf32>): 0.5 is no i64, the dtype of the tensor it meets (at tests/movement.rs:103:16)"]);
-    reported(x.reverse([0, 2]), expect!["reverse(tensor<3x2xf32>): no dimension 2 in rank 2 (at tests/movement.rs:104:16)"]);
+    reported(
+        x.dynamic_slice(&[0.5f64, 1.0], [1, 1]),
+        expect!["dynamic_slice(tensor<3x2xf32>): 0.5 is no i64, the dtype of the tensor it meets"],
+    );
+    reported(x.reverse([0, 2]), expect!["reverse(tensor<3x2xf32>): no dimension 2 in rank 2"]);
     Ok(())
 }

@@ -141,18 +141,6 @@ impl<'t> Tile<'t> {
             self.bind(dst, Bind::Splat(0));
             return Ok(());
         }
-        // What is one number for the whole tile moves all of it.
-        let mut moved = 0;
-        let mut by_point: SmallVec<[(usize, usize, (i64, i64)); 1]> = SmallVec::new();
-        for (component, &(greatest, stride)) in components.iter().zip(limits) {
-            match component.pick {
-                Pick::Number(number) => moved += self.index(number).clamp(0, greatest) * stride,
-                Pick::Memory { access, input } => by_point.push((access, input, (greatest, stride))),
-            }
-        }
-        if by_point.is_empty() {
-            return self.load_at(dst, view, moved, input, self.input(input));
-        }
         let vary = self.vary(dst);
         // The result may move along axes that only the indices move along.
         let over_result = |mut region: Region<'t>| {
@@ -160,22 +148,30 @@ impl<'t> Tile<'t> {
             region.col_range = if vary.cols { self.cols.clone() } else { 0..1 };
             region
         };
+        // What is one number for the whole launch moves all of it.
+        let mut moved = 0;
+        let mut picked: SmallVec<[Picked<'_>; 1]> = SmallVec::new();
+        for (component, &(greatest, stride)) in components.iter().zip(limits) {
+            match component.pick {
+                Pick::Number(number) => moved += self.index(number).clamp(0, greatest) * stride,
+                Pick::Memory { access, input } => {
+                    let view = launch.resolved.views.get(access);
+                    picked.push(Picked {
+                        index: self.input(input),
+                        dtype: self.program.buffers[input].dtype,
+                        region: over_result(self.region(view)),
+                        by_col: view.vary.cols,
+                        greatest,
+                        stride,
+                    });
+                }
+            }
+        }
+        if picked.is_empty() {
+            return self.load_at(dst, view, moved, input, self.input(input));
+        }
         let mut region = over_result(self.region(view));
         region.base += moved;
-        let picked: SmallVec<[Picked<'_>; 1]> = by_point
-            .iter()
-            .map(|&(access, input, (greatest, stride))| {
-                let view = launch.resolved.views.get(access);
-                Picked {
-                    index: self.input(input),
-                    dtype: self.program.buffers[input].dtype,
-                    region: over_result(self.region(view)),
-                    by_col: view.vary.cols,
-                    greatest,
-                    stride,
-                }
-            })
-            .collect();
         let (bytes, size) = (self.input(input), self.size(dst));
         self.produce(dst, |_, out| movement::gather(bytes, size, &region, &picked, out))
     }
