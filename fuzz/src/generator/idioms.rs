@@ -11,7 +11,7 @@ use crate::program::Handle;
 
 /// Says one idiom; gives its result, unless there was no room for all of it.
 pub(super) fn say(b: &mut Builder) -> Option<Handle> {
-    match b.random.below(15) {
+    match b.random.below(16) {
         0 => softmax(b),
         1 => layer_norm(b),
         2 => dense_layer(b),
@@ -25,6 +25,7 @@ pub(super) fn say(b: &mut Builder) -> Option<Handle> {
         11 => embedding(b),
         12 => integer_mix(b),
         13 => cache(b),
+        14 => guard(b),
         _ => reduced_dot(b),
     }
 }
@@ -410,6 +411,18 @@ fn cache(b: &mut Builder) -> Option<Handle> {
     let factor = number(b, read, 0.5)?;
     let scaled = with(b, Opcode::Multiply, read, factor)?;
     if b.random.chance(50) { ops::reduce(b, scaled) } else { Some(scaled) }
+}
+
+/// Overflow cut off, as training in 16 bits does before it steps.
+fn guard(b: &mut Builder) -> Option<Handle> {
+    let x = floats(b, 1)?;
+    let ty = b.ty(x).clone();
+    let other = b.like(&ty)?;
+    let x = b.plain(Opcode::Multiply, &[x, other])?;
+    let finite = b.plain(Opcode::IsFinite, &[x])?;
+    let zero = number(b, x, 0.0)?;
+    let zeros = b.expand(zero, &ty.shape)?;
+    b.plain(Opcode::Select, &[finite, x, zeros])
 }
 
 /// A hash of integers: wrapping arithmetic between bit operations.
