@@ -1,11 +1,12 @@
 //! Composites: the same bits in every mode, and the numbers that NumPy gives for their formulas in f64.
 
-use std::fmt::Debug;
-use std::panic::Location;
+mod refusal;
 
-use expect_test::{Expect, expect};
+use expect_test::expect;
 use systole::kernels::bf16;
 use systole::{Config, DType, Device, Error, Mode, Opcode, Origin, Result, Tensor, with_mode};
+
+use refusal::refused;
 
 fn open() -> Device {
     Device::open(Config { threads: 1, ..Config::default() }).expect("the simulator opens")
@@ -310,17 +311,6 @@ fn extremes() -> Result<()> {
     let (no_rows, no_ids) = (row(&[])?.reshape([0, 3])?, no_labels);
     assert_eq!(no_rows.embedding(&no_ids)?.shape()[..], [0, 3]);
     Ok(())
-}
-
-/// Checks the error of a call that was made on the line before.
-#[track_caller]
-fn refused<T: Debug>(result: Result<T>, expected: Expect) {
-    let error = result.expect_err("this must fail");
-    let Origin::Caller(location) = error.origin() else { panic!("no place in {error:?}") };
-    assert_eq!((location.file(), location.line()), (file!(), Location::caller().line() - 1), "{error:?}");
-    let text = error.to_string();
-    let place = format!(" (at {location})");
-    expected.assert_eq(text.strip_suffix(&place).expect("the place ends it"));
 }
 
 #[test]

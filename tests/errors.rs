@@ -1,11 +1,12 @@
 //! Misuse and failure: the error names the op, its operand types and the caller's line, and nothing else breaks.
 
-use std::fmt::Debug;
-use std::panic::Location;
+mod refusal;
 
-use expect_test::{Expect, expect};
+use expect_test::expect;
 use systole::hal::sim::Faults;
 use systole::{Axes, Config, DType, Device, Error, Mode, Origin, Result, Stream, Tensor, with_mode};
+
+use refusal::{fails, refused, refused_at};
 
 fn open(config: Config) -> Device {
     Device::open(Config { threads: 1, ..config }).expect("the simulator opens")
@@ -25,30 +26,6 @@ fn integers(device: &Device, elements: &[i32]) -> Tensor {
     Tensor::from_slice(device, elements, [elements.len()]).expect("there is memory for it")
 }
 
-/// Asserts that the error names this file and that line, and shows the rest of it.
-#[track_caller]
-fn check_at(error: &Error, line: u32, expected: Expect) {
-    let Origin::Caller(location) = error.origin() else { panic!("no place in {error:?}") };
-    assert_eq!((location.file(), location.line()), (file!(), line), "{error:?}");
-    let text = error.to_string();
-    let place = format!(" (at {location})");
-    assert!(text.ends_with(&place), "{text}");
-    expected.assert_eq(&text[..text.len() - place.len()]);
-}
-
-/// Checks the error of a call that was made on the line before.
-#[track_caller]
-fn check<T: Debug>(result: Result<T>, expected: Expect) -> Error {
-    let error = fails(result);
-    check_at(&error, Location::caller().line() - 1, expected);
-    error
-}
-
-#[track_caller]
-fn fails<T: Debug>(result: Result<T>) -> Error {
-    result.expect_err("this must fail")
-}
-
 /// Asserts that a device computes and reports no failure.
 #[track_caller]
 fn works(device: &Device) {
@@ -62,7 +39,7 @@ fn shapes_that_do_not_fit() -> Result<()> {
     let device = plain();
     let (a, b) = (floats(&device, [2, 3]), floats(&device, [4]));
     let result = a.add(&b);
-    let error = check(
+    let error = refused(
         result,
         expect!["add(tensor<2x3xf32>, tensor<4xf32>): operand shapes [2, 3] and [4] differ in rank: 2 against 1"],
     );
@@ -70,81 +47,81 @@ fn shapes_that_do_not_fit() -> Result<()> {
     assert_eq!(error.op(), Some(systole::Opcode::Add));
     assert_eq!(error.operands(), [a.ty().clone(), b.ty().clone()]);
     let result = &a - &b;
-    check(
+    refused(
         result,
         expect!["subtract(tensor<2x3xf32>, tensor<4xf32>): operand shapes [2, 3] and [4] differ in rank: 2 against 1"],
     );
     let result = a.matmul(&floats(&device, [4, 2]));
-    check(result, expect!["matmul(tensor<2x3xf32>, tensor<4x2xf32>): inner extents 3 and 4 differ"]);
+    refused(result, expect!["matmul(tensor<2x3xf32>, tensor<4x2xf32>): inner extents 3 and 4 differ"]);
     let result = a.matmul(&b);
-    check(result, expect!["matmul(tensor<2x3xf32>, tensor<4xf32>): inner extents 3 and 4 differ"]);
+    refused(result, expect!["matmul(tensor<2x3xf32>, tensor<4xf32>): inner extents 3 and 4 differ"]);
     let result = a.reshape([4, 2]);
-    check(result, expect!["reshape(tensor<2x3xf32>): [2, 3] has 6 elements, [4, 2] has 8"]);
+    refused(result, expect!["reshape(tensor<2x3xf32>): [2, 3] has 6 elements, [4, 2] has 8"]);
     let result = a.broadcast_to([3, 2]);
-    check(
+    refused(
         result,
         expect![
             "broadcast_in_dim(tensor<2x3xf32>): operand dimension 0 has extent 2, which does not broadcast to 3 in dimension 0 of [3, 2]"
         ],
     );
     let result = a.broadcast_to([3]);
-    check(result, expect!["broadcast_to(tensor<2x3xf32>): [2, 3] does not broadcast to [3]"]);
+    refused(result, expect!["broadcast_to(tensor<2x3xf32>): [2, 3] does not broadcast to [3]"]);
     let result = a.broadcast_in_dim([2, 3, 4], &[0, 0]);
-    check(result, expect!["broadcast_in_dim(tensor<2x3xf32>): broadcast_dimensions [0, 0] names dimension 0 twice"]);
+    refused(result, expect!["broadcast_in_dim(tensor<2x3xf32>): broadcast_dimensions [0, 0] names dimension 0 twice"]);
     let result = a.transpose(&[0]);
-    check(result, expect!["transpose(tensor<2x3xf32>): permutation has 1 entries for rank 2"]);
+    refused(result, expect!["transpose(tensor<2x3xf32>): permutation has 1 entries for rank 2"]);
     let result = a.transpose(&[1, 1]);
-    check(result, expect!["transpose(tensor<2x3xf32>): dimension 1 is named twice"]);
+    refused(result, expect!["transpose(tensor<2x3xf32>): dimension 1 is named twice"]);
     let result = b.t();
-    check(result, expect!["t(tensor<4xf32>): takes rank 2 or more, not 1"]);
+    refused(result, expect!["t(tensor<4xf32>): takes rank 2 or more, not 1"]);
     let result = a.slice(&[0, 0], &[2, 4], &[1, 1]);
-    check(result, expect!["slice(tensor<2x3xf32>): 0:4 does not lie within 0:3 in dimension 1 of [2, 3]"]);
+    refused(result, expect!["slice(tensor<2x3xf32>): 0:4 does not lie within 0:3 in dimension 1 of [2, 3]"]);
     let result = a.slice(&[0, 0], &[2, 3], &[1, 0]);
-    check(result, expect!["slice(tensor<2x3xf32>): the stride of dimension 1 is 0, not at least 1"]);
+    refused(result, expect!["slice(tensor<2x3xf32>): the stride of dimension 1 is 0, not at least 1"]);
     let result = a.narrow(2, 0, 1);
-    check(result, expect!["narrow(tensor<2x3xf32>): no dimension 2 in rank 2"]);
+    refused(result, expect!["narrow(tensor<2x3xf32>): no dimension 2 in rank 2"]);
     let result = Tensor::concatenate(&[&a, &floats(&device, [2, 2])], 0);
-    check(
+    refused(
         result,
         expect![
             "concatenate(tensor<2x3xf32>, tensor<2x2xf32>): operand shapes [2, 3] and [2, 2] differ in dimension 1, which is not concatenated: 3 against 2"
         ],
     );
     let result = Tensor::concatenate(&[], 0);
-    check(result, expect!["concatenate(): takes at least 1 tensor"]);
+    refused(result, expect!["concatenate(): takes at least 1 tensor"]);
     let result = a.pad(&b, &[0, 0], &[0, 0], &[0, 0]);
-    check(result, expect!["pad(tensor<2x3xf32>, tensor<4xf32>): the padding value has shape [4], not a scalar's"]);
+    refused(result, expect!["pad(tensor<2x3xf32>, tensor<4xf32>): the padding value has shape [4], not a scalar's"]);
     let zero = Tensor::scalar(&device, 0.0f32)?;
     let result = a.pad(&zero, &[0, -4], &[0, 0], &[0, 0]);
-    check(
+    refused(
         result,
         expect![
             "pad(tensor<2x3xf32>, tensor<f32>): extent 3 of dimension 1 with padding -4, 0 and 0 between becomes -1"
         ],
     );
     let result = a.clamp(&b, 1.0);
-    check(
+    refused(
         result,
         expect![
             "clamp(tensor<4xf32>, tensor<2x3xf32>, tensor<f32>): min and operand shapes [4] and [2, 3] differ in rank: 1 against 2"
         ],
     );
     let result = a.take_along_dim(&integers(&device, &[0, 1]), 0);
-    check(
+    refused(
         result,
         expect![
             "take_along_dim(tensor<2x3xf32>, tensor<2xi32>): shapes [2, 3] and [2] must have equal extents but in dimension 0"
         ],
     );
     let result = Tensor::iota(&device, DType::I32, [2, 2], 2);
-    check(result, expect!["iota(): no dimension 2 in rank 2"]);
+    refused(result, expect!["iota(): no dimension 2 in rank 2"]);
     let result = Tensor::zeros(&device, DType::F32, [usize::MAX, 2]);
-    check(
+    refused(
         result,
         expect!["constant(): the result tensor<18446744073709551615x2xf32> takes more than 9223372036854775807 bytes"],
     );
     let result = Tensor::from_slice(&device, &[1.0f32, 2.0], [3]);
-    check(result, expect!["2 elements of f32 do not fill shape [3]"]);
+    refused(result, expect!["2 elements of f32 do not fill shape [3]"]);
     works(&device);
     assert_eq!(a.sum(..)?.item::<f32>()?, 15.0, "the operands of what failed are as they were");
     Ok(())
@@ -155,36 +132,36 @@ fn dtypes_that_do_not_fit() -> Result<()> {
     let device = plain();
     let (x, n) = (floats(&device, [2]), integers(&device, &[1, 2]));
     let result = x.add(&n);
-    let error = check(result, expect!["add(tensor<2xf32>, tensor<2xi32>): operand dtypes f32 and i32 differ"]);
+    let error = refused(result, expect!["add(tensor<2xf32>, tensor<2xi32>): operand dtypes f32 and i32 differ"]);
     assert!(error.is_type_error());
     let result = n.exp();
-    check(result, expect!["exponential(tensor<2xi32>): takes a float dtype, not i32"]);
+    refused(result, expect!["exponential(tensor<2xi32>): takes a float dtype, not i32"]);
     let result = x.and(&x);
-    check(result, expect!["and(tensor<2xf32>, tensor<2xf32>): takes bool or an integer dtype, not f32"]);
+    refused(result, expect!["and(tensor<2xf32>, tensor<2xf32>): takes bool or an integer dtype, not f32"]);
     let result = x.all(..);
-    check(
+    refused(
         result,
         expect!["reduce(tensor<2xf32>, tensor<f32>): the body's and takes bool or an integer dtype, not f32"],
     );
     let result = n.mean(..);
-    check(result, expect!["mean(tensor<2xi32>): takes a float dtype, not i32"]);
+    refused(result, expect!["mean(tensor<2xi32>): takes a float dtype, not i32"]);
     let result = x.select(&x, &x);
-    check(result, expect!["select(tensor<2xf32>, tensor<2xf32>, tensor<2xf32>): the predicate is f32, not bool"]);
+    refused(result, expect!["select(tensor<2xf32>, tensor<2xf32>, tensor<2xf32>): the predicate is f32, not bool"]);
     let result = x.lt(&n);
-    check(result, expect!["compare(tensor<2xf32>, tensor<2xi32>): operand dtypes f32 and i32 differ"]);
+    refused(result, expect!["compare(tensor<2xf32>, tensor<2xi32>): operand dtypes f32 and i32 differ"]);
     let result = x.take_along_dim(&x, 0);
-    check(result, expect!["gather(tensor<2xf32>, tensor<2x1xf32>): start indices are f32, not an integer dtype"]);
+    refused(result, expect!["gather(tensor<2xf32>, tensor<2x1xf32>): start indices are f32, not an integer dtype"]);
     let result = Tensor::iota(&device, DType::Bool, [2], 0);
-    check(result, expect!["iota(): takes an integer or float dtype, not bool"]);
+    refused(result, expect!["iota(): takes an integer or float dtype, not bool"]);
     let result = x.dot_general(&n, Default::default());
-    check(result, expect!["dot_general(tensor<2xf32>, tensor<2xi32>): operand dtypes f32 and i32 differ"]);
+    refused(result, expect!["dot_general(tensor<2xf32>, tensor<2xi32>): operand dtypes f32 and i32 differ"]);
     let result = Tensor::from_bytes(&device, DType::Bool, &[0, 1, 2], [3]);
-    check(result, expect!["byte 2 of a bool tensor is 2, not 0 or 1"]);
+    refused(result, expect!["byte 2 of a bool tensor is 2, not 0 or 1"]);
     // A number takes the tensor's dtype, if it is one of it.
     let result = n.add(1.5);
-    check(result, expect!["add(tensor<2xi32>): 1.5 is no i32, the dtype of the tensor it meets"]);
+    refused(result, expect!["add(tensor<2xi32>): 1.5 is no i32, the dtype of the tensor it meets"]);
     let result = n.mul(1i64 << 40);
-    check(result, expect!["mul(tensor<2xi32>): 1099511627776 is no i32, the dtype of the tensor it meets"]);
+    refused(result, expect!["mul(tensor<2xi32>): 1099511627776 is no i32, the dtype of the tensor it meets"]);
     assert_eq!(n.add(2.0)?.to_vec::<i32>()?, [3, 4]);
     works(&device);
     Ok(())
@@ -198,15 +175,15 @@ fn dimensions_that_are_not_there() -> Result<()> {
     let device = plain();
     let x = floats(&device, [2, 3]);
     let result = x.sum(2);
-    check(result, expect!["sum(tensor<2x3xf32>): no dimension 2 in rank 2"]);
+    refused(result, expect!["sum(tensor<2x3xf32>): no dimension 2 in rank 2"]);
     let result = x.max_keepdims(-3);
-    check(result, expect!["max_keepdims(tensor<2x3xf32>): no dimension -3 in rank 2"]);
+    refused(result, expect!["max_keepdims(tensor<2x3xf32>): no dimension -3 in rank 2"]);
     let result = x.mean([0, -2]);
-    check(result, expect!["mean(tensor<2x3xf32>): dimension -2 is named twice"]);
+    refused(result, expect!["mean(tensor<2x3xf32>): dimension -2 is named twice"]);
     let result = Tensor::concatenate(&[&x], 2);
-    check(result, expect!["concatenate(tensor<2x3xf32>): no dimension 2 in rank 2"]);
+    refused(result, expect!["concatenate(tensor<2x3xf32>): no dimension 2 in rank 2"]);
     let result = x.narrow(5, 0, 0);
-    check(result, expect!["narrow(tensor<2x3xf32>): no dimension 5 in rank 2"]);
+    refused(result, expect!["narrow(tensor<2x3xf32>): no dimension 5 in rank 2"]);
     assert_eq!(sum(&x, [1, 0])?.item::<f32>()?, 15.0);
     works(&device);
     Ok(())
@@ -237,13 +214,13 @@ fn reading_as_what_it_is_not() -> Result<()> {
     let device = plain();
     let x = floats(&device, [2, 2]);
     let result = x.to_vec::<i32>();
-    check(result, expect!["to_vec(tensor<2x2xf32>): elements are f32, not i32"]);
+    refused(result, expect!["to_vec(tensor<2x2xf32>): elements are f32, not i32"]);
     let result = x.item::<f32>();
-    check(result, expect!["item(tensor<2x2xf32>): takes 1 element, not 4"]);
+    refused(result, expect!["item(tensor<2x2xf32>): takes 1 element, not 4"]);
     let result = x.sum(..)?.item::<bool>();
-    check(result, expect!["to_vec(tensor<f32>): elements are f32, not bool"]);
+    refused(result, expect!["to_vec(tensor<f32>): elements are f32, not bool"]);
     let result = floats(&device, [0]).item::<f32>();
-    check(result, expect!["item(tensor<0xf32>): takes 1 element, not 0"]);
+    refused(result, expect!["item(tensor<0xf32>): takes 1 element, not 0"]);
     assert_eq!(x.sum(..)?.item::<f32>()?, 6.0);
     works(&device);
     Ok(())
@@ -253,10 +230,10 @@ fn reading_as_what_it_is_not() -> Result<()> {
 fn names_that_are_not_known() {
     let unknown = || Config { profile: String::from("v99"), ..Config::default() };
     let result = Device::open(unknown());
-    let error = check(result, expect!["unknown profile `v99` (known: ieee)"]);
+    let error = refused(result, expect!["unknown profile `v99` (known: ieee)"]);
     assert!(error.is_argument_error());
     let result = Device::open(Config { threads: 0, ..Config::default() });
-    let error = check(result, expect!["a device has 1 to 1024 threads, not 0"]);
+    let error = refused(result, expect!["a device has 1 to 1024 threads, not 0"]);
     assert!(error.is_argument_error());
     expect!["unknown mode `lazy`: the modes are debug, strict and fused"]
         .assert_eq(&"lazy".parse::<Mode>().expect_err("no mode"));
@@ -273,7 +250,7 @@ fn indices_out_of_range_are_errors_in_debug_mode() -> Result<()> {
     let indices = integers(&device, &[0, 2, 3, -1]);
     device.set_mode(Mode::Debug);
     let result = x.take_along_dim(&indices, 0);
-    let error = check(
+    let error = refused(
         result,
         expect![
             "gather(tensor<3xf32>, tensor<4x1xi32>): start index 3 (element 2 of the indices) is outside 0..=2 of dimension 0"
@@ -325,7 +302,7 @@ fn a_failed_launch_names_its_op_and_fails_its_dependants_only() -> Result<()> {
                 "exponential(tensor<2x2xf32>): internal error: injected failure of launch 1 (`exponential+add+reduce`), in the fused program exponential+add+reduce"
             ],
         };
-        check_at(&error, line, expected);
+        refused_at(&error, line, expected);
         assert_eq!(error.op(), Some(systole::Opcode::Exponential));
         assert_eq!(error.operands(), [w.ty().clone()]);
         let again = fails(dependant.to_vec::<f32>());
@@ -346,7 +323,10 @@ fn debug_mode_gives_a_failure_to_the_call_itself() -> Result<()> {
     let x = floats(&device, [3]);
     let y = x.neg()?;
     let result = y.exp();
-    check(result, expect!["exponential(tensor<3xf32>): internal error: injected failure of launch 1 (`exponential`)"]);
+    refused(
+        result,
+        expect!["exponential(tensor<3xf32>): internal error: injected failure of launch 1 (`exponential`)"],
+    );
     assert_eq!(y.exp()?.to_vec::<f32>()?[0], 1.0);
     works(&device);
     Ok(())
@@ -393,7 +373,7 @@ fn a_failure_that_nobody_reads_surfaces_at_the_next_synchronize() -> Result<()> 
                 expect!["exponential(tensor<3xf32>): internal error: injected failure of launch 0 (`exponential`)"]
             }
         };
-        check_at(&error, line, expected);
+        refused_at(&error, line, expected);
         device.synchronize()?;
         works(device);
         Ok(())
@@ -503,7 +483,7 @@ fn an_upload_without_room_is_an_error_at_its_line() -> Result<()> {
     let x = floats(&device, [8192]);
     let elements = [0.0f32; 8200];
     let result = Tensor::from_slice(&device, &elements, [8200]);
-    let error = check(
+    let error = refused(
         result,
         expect![
             "out of memory: no memory to upload tensor<8200xf32>: 32800 bytes requested, 32768 of 65536 bytes in use"
@@ -528,7 +508,7 @@ fn a_refused_buffer_fails_one_op_in_the_middle() -> Result<()> {
     let third = w.add(&w)?;
     let error = fails(second.to_vec::<f32>());
     assert!(error.is_out_of_memory());
-    check_at(
+    refused_at(
         &error,
         line,
         expect![

@@ -2,13 +2,14 @@
 
 #![allow(clippy::reversed_empty_ranges, reason = "a range taken backwards counts down, as in NumPy")]
 
-use std::fmt::Debug;
-use std::panic::Location;
+mod refusal;
 
-use expect_test::{Expect, expect};
-use systole::{
-    Config, DType, Device, Ellipsis, Index, Mode, NewAxis, Origin, REST, Result, Stream, Tensor, stride, with_mode,
-};
+use std::fmt::Debug;
+
+use expect_test::expect;
+use systole::{Config, DType, Device, Ellipsis, Index, Mode, NewAxis, REST, Result, Stream, Tensor, stride, with_mode};
+
+use refusal::refused;
 
 fn open() -> Device {
     Device::open(Config { threads: 1, ..Config::default() }).expect("the simulator opens")
@@ -146,17 +147,6 @@ fn a_loop_over_positions_builds_nothing_new() -> Result<()> {
     drop(stream);
     assert_eq!(builds[4], builds[59], "{builds:?}");
     Ok(())
-}
-
-/// Checks the error of a call that was made on the line before.
-#[track_caller]
-fn refused<T: Debug>(result: Result<T>, expected: Expect) {
-    let error = result.expect_err("this must fail");
-    let Origin::Caller(location) = error.origin() else { panic!("no place in {error:?}") };
-    assert_eq!((location.file(), location.line()), (file!(), Location::caller().line() - 1), "{error:?}");
-    let text = error.to_string();
-    let place = format!(" (at {location})");
-    expected.assert_eq(text.strip_suffix(&place).expect("the place ends it"));
 }
 
 #[test]
