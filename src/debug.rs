@@ -80,10 +80,8 @@ fn check_indices(op: Opcode, operands: &[&Tensor], attrs: &Attrs, origin: &Origi
 fn integers(tensor: &Tensor) -> Result<Vec<i128>> {
     let dtype = tensor.dtype();
     let integer = |chunk: &[u8]| {
-        let mut bits = [0; 8];
-        bits[..chunk.len()].copy_from_slice(chunk);
-        let bits = u64::from_le_bytes(bits);
-        if dtype.is_signed() { i128::from(Scalar::from_bits(dtype, bits).sign_extended()) } else { i128::from(bits) }
+        let element = Scalar::from_le_bytes(dtype, chunk);
+        if dtype.is_signed() { i128::from(element.sign_extended()) } else { i128::from(element.bits()) }
     };
     Ok(tensor.to_bytes()?.chunks_exact(dtype.size()).map(integer).collect())
 }

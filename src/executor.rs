@@ -95,18 +95,14 @@ fn submit(stream: &Arc<StreamShared>, cut: Cut, report: &mut FlushReport) {
     let prepared = canonicalize(trace, &donatable).map_err(|unsupported| {
         let node = unsupported.node().map(|node| trace.node(node));
         let operands = node.map_or(Vec::new(), |node| node.operands.iter().map(|&id| trace.ty(id).clone()).collect());
-        let origin = node.map_or(Origin::Unknown, |node| node.origin.clone());
-        Error::unsupported(node.map(|node| node.op), operands, origin, unsupported.to_string())
+        Error::unsupported(node.map(|node| node.op), operands, origin_of(node), unsupported.to_string())
     });
     let prepared = prepared.and_then(|keyed| {
         report.key = keyed.key.hash64();
         let bound = device
             .plans
             .get_or_try_build(&keyed.key, || BoundPlan::build(&keyed.key, true, device.hal(), &device.programs))
-            .map_err(|error| {
-                let origin = trace.nodes().last().map_or(Origin::Unknown, |node| node.origin.clone());
-                bound::blame(&error, &origin)
-            })?;
+            .map_err(|error| bound::blame(&error, &origin_of(trace.nodes().last())))?;
         Ok((keyed, bound))
     });
     let (keyed, (bound, built)) = match prepared {
@@ -150,7 +146,7 @@ fn explain_build(trace: &Trace, bound: &BoundPlan, nearest: Option<(PlanKey, Dif
     let programs = bound.plan.launches().zip(&bound.new).map(|(launch, &new)| ProgramReport {
         name: launch.name.clone(),
         new,
-        origin: launch.nodes.last().map_or(Origin::Unknown, |&node| trace.node(node).origin.clone()),
+        origin: origin_of(launch.nodes.last().map(|&node| trace.node(node))),
     });
     let difference = nearest.map(|(_, part)| {
         let node = part.node().filter(|node| node.index() < trace.nodes().len());

@@ -26,8 +26,8 @@ const WIDTH: usize = 75;
 
 impl fmt::Display for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.read(Origin::Named("a print".into())) {
-            Ok(bytes) => f.write_str(&render(self.dtype(), self.shape(), &bytes)),
+        match self.lend(Origin::Named("a print".into())) {
+            Ok(bytes) => f.write_str(&render(self.dtype(), self.shape(), (*bytes).as_ref())),
             Err(error) => write!(f, "<failed: {error}>"),
         }
     }
@@ -40,8 +40,8 @@ impl fmt::Debug for Tensor {
             None => write!(f, "Tensor({ty}, pending)"),
             Some(Err(_)) => write!(f, "Tensor({ty}, failed)"),
             Some(Ok(buffer)) if !buffer.ready().is_ready() => write!(f, "Tensor({ty}, submitted)"),
-            Some(Ok(_)) => match self.read(Origin::Unknown) {
-                Ok(bytes) => write!(f, "Tensor({ty},\n{})", render(self.dtype(), self.shape(), &bytes)),
+            Some(Ok(_)) => match self.lend(Origin::Unknown) {
+                Ok(bytes) => write!(f, "Tensor({ty},\n{})", render(self.dtype(), self.shape(), (*bytes).as_ref())),
                 Err(_) => write!(f, "Tensor({ty}, failed)"),
             },
         }
@@ -50,11 +50,7 @@ impl fmt::Debug for Tensor {
 
 /// The text of row-major elements.
 fn render(dtype: DType, shape: &[usize], bytes: &[u8]) -> String {
-    let element = |at: usize| {
-        let mut bits = [0; 8];
-        bits[..dtype.size()].copy_from_slice(&bytes[at * dtype.size()..][..dtype.size()]);
-        Scalar::from_bits(dtype, u64::from_le_bytes(bits))
-    };
+    let element = |at: usize| Scalar::from_le_bytes(dtype, &bytes[at * dtype.size()..][..dtype.size()]);
     let count: usize = shape.iter().product();
     if shape.is_empty() {
         return alone(element(0));

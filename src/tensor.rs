@@ -113,11 +113,8 @@ impl Tensor {
         }
         let bytes = self.read(origin.clone())?;
         let mut elements = device::host_room(self.ty(), bytes.len() / T::DTYPE.size(), &origin)?;
-        elements.extend(bytes.chunks_exact(T::DTYPE.size()).map(|chunk| {
-            let mut bits = [0; 8];
-            bits[..chunk.len()].copy_from_slice(chunk);
-            T::from_scalar(Scalar::from_bits(T::DTYPE, u64::from_le_bytes(bits)))
-        }));
+        let element = |bytes| T::from_scalar(Scalar::from_le_bytes(T::DTYPE, bytes));
+        elements.extend(bytes.chunks_exact(T::DTYPE.size()).map(element));
         Ok(elements)
     }
 
@@ -151,11 +148,14 @@ impl Tensor {
     /// The value failed.
     #[track_caller]
     pub fn to_host(&self) -> Result<HostBytes> {
-        let origin = Origin::caller();
+        self.lend(Origin::caller())
+    }
+
+    pub(crate) fn lend(&self, origin: Origin) -> Result<HostBytes> {
         self.settled(&origin, |device, buffer| device.export(buffer, &origin))
     }
 
-    pub(crate) fn read(&self, origin: Origin) -> Result<Vec<u8>> {
+    fn read(&self, origin: Origin) -> Result<Vec<u8>> {
         self.settled(&origin, |device, buffer| device.download(self.ty(), buffer, &origin))
     }
 

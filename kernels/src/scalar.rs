@@ -24,6 +24,16 @@ impl Scalar {
         Scalar { dtype, bits: bits & mask }
     }
 
+    /// The element of type `dtype` whose little-endian bytes these are.
+    ///
+    /// # Panics
+    /// There are not [`DType::size`] bytes.
+    pub fn from_le_bytes(dtype: DType, bytes: &[u8]) -> Self {
+        let mut bits = [0; 8];
+        bits[..dtype.size()].copy_from_slice(bytes);
+        Scalar::from_bits(dtype, u64::from_le_bytes(bits))
+    }
+
     /// Element type.
     pub const fn dtype(self) -> DType {
         self.dtype

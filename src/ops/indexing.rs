@@ -1,5 +1,7 @@
 //! Elements chosen by indices that are data.
 
+use std::slice;
+
 use smallvec::SmallVec;
 use systole_fusion::ir::attrs::Dims;
 use systole_fusion::ir::{Attrs, GatherDims, Opcode, Origin};
@@ -96,22 +98,37 @@ impl Tensor {
             }
             Some(_) => {}
         }
-        select_along(self, 0, ids, origin)
+        gather_along(self, &[0], slice::from_ref(ids), 0)
     }
 }
 
-/// The slices of `tensor` at `indices` along one of its dimensions, in whose place the indices' dimensions stand.
-pub(super) fn select_along(tensor: &Tensor, dimension: usize, indices: &Tensor, origin: Origin) -> Result<Tensor> {
-    let (at, batch) = (dimension as u32, indices.rank() as u32);
-    let mut slice_sizes: SmallVec<[i64; 4]> = tensor.shape().iter().map(|&extent| extent as i64).collect();
-    slice_sizes[dimension] = 1;
+/// The slices of `tensor` at indices along `dimensions` of it, whose own dimensions stand from `place` on.
+#[track_caller]
+pub(super) fn gather_along(tensor: &Tensor, dimensions: &[usize], indices: &[Tensor], place: usize) -> Result<Tensor> {
+    let (rank, batch) = (tensor.rank(), indices[0].rank());
+    let starts = match indices {
+        [index] => index.clone(),
+        several => {
+            let column: Shape = indices[0].shape().iter().copied().chain([1]).collect();
+            let mut columns = SmallVec::<[Tensor; 4]>::new();
+            for index in several {
+                columns.push(index.reshape(column.clone())?);
+            }
+            Tensor::concatenate(&columns.iter().collect::<SmallVec<[&Tensor; 4]>>(), -1)?
+        }
+    };
+    let chosen: Dims = dimensions.iter().map(|&dimension| dimension as u32).collect();
+    let slice_size = |(&extent, at): (&usize, u32)| if chosen.contains(&at) { extent.min(1) } else { extent } as i64;
     let dims = GatherDims {
-        offset_dims: (0..at).chain(at + batch..tensor.rank() as u32 - 1 + batch).collect(),
-        collapsed_slice_dims: Dims::from_slice(&[at]),
-        start_index_map: Dims::from_slice(&[at]),
-        index_vector_dim: batch,
-        slice_sizes,
+        offset_dims: (0..rank - chosen.len() + batch)
+            .filter(|at| !(place..place + batch).contains(at))
+            .map(|at| at as u32)
+            .collect(),
+        collapsed_slice_dims: chosen.clone(),
+        index_vector_dim: batch as u32,
+        slice_sizes: tensor.shape().iter().zip(0..).map(slice_size).collect(),
+        start_index_map: chosen,
         ..GatherDims::default()
     };
-    record(Opcode::Gather, &[tensor, indices], Attrs::Gather(Box::new(dims)), origin)
+    tensor.gather(&starts, dims)
 }

@@ -8,12 +8,13 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 use systole_fusion::ir::attrs::Dims;
-use systole_fusion::ir::{Attrs, GatherDims, Opcode, Origin, SliceLimits};
+use systole_fusion::ir::{Attrs, Opcode, Origin, SliceLimits};
 use systole_kernels::{DType, Shape};
 
 use super::axes::dimension;
 use super::elementwise::broadcast_shape;
 use super::index::{Index, Indices, Span};
+use super::indexing::gather_along;
 use super::{record, types};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
@@ -143,37 +144,6 @@ fn from_the_end(index: &Tensor, extent: usize) -> Result<Cow<'_, Tensor>> {
     index.lt(0)?.select(index.add(extent as i64)?, &index).map(Cow::Owned)
 }
 
-/// The slices of `tensor` at indices along `dimensions` of it, whose own dimensions stand from `place` on.
-#[track_caller]
-fn gather(tensor: &Tensor, dimensions: &[usize], indices: &[Tensor], place: usize) -> Result<Tensor> {
-    let (rank, batch) = (tensor.rank(), indices[0].rank());
-    let starts = match indices {
-        [index] => index.clone(),
-        several => {
-            let column: Shape = indices[0].shape().iter().copied().chain([1]).collect();
-            let mut columns = SmallVec::<[Tensor; 4]>::new();
-            for index in several {
-                columns.push(index.reshape(column.clone())?);
-            }
-            Tensor::concatenate(&columns.iter().collect::<SmallVec<[&Tensor; 4]>>(), -1)?
-        }
-    };
-    let chosen: Dims = dimensions.iter().map(|&dimension| dimension as u32).collect();
-    let slice_size = |(&extent, at): (&usize, u32)| if chosen.contains(&at) { extent.min(1) } else { extent } as i64;
-    let dims = GatherDims {
-        offset_dims: (0..rank - chosen.len() + batch)
-            .filter(|at| !(place..place + batch).contains(at))
-            .map(|at| at as u32)
-            .collect(),
-        collapsed_slice_dims: chosen.clone(),
-        index_vector_dim: batch as u32,
-        slice_sizes: tensor.shape().iter().zip(0..).map(slice_size).collect(),
-        start_index_map: chosen,
-        ..GatherDims::default()
-    };
-    tensor.gather(&starts, dims)
-}
-
 impl Tensor {
     /// Elements by index, as NumPy's `x[…]`: a number, a range, [`stride`](crate::stride),
     /// [`Ellipsis`](crate::Ellipsis), [`NewAxis`](crate::NewAxis), a tensor of integers, or a tuple of these, one for
@@ -282,6 +252,6 @@ impl Tensor {
             starts.push(start.broadcast_from(&common, &origin)?.into_owned());
         }
         let dimensions: SmallVec<[usize; 2]> = tensors.iter().map(|&(dimension, _, _)| dimension).collect();
-        gather(&result, &dimensions, &starts, place)
+        gather_along(&result, &dimensions, &starts, place)
     }
 }

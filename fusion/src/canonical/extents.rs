@@ -92,7 +92,6 @@ impl Extents {
     fn visit(&mut self, trace: &Trace, node: &Node) {
         let result = node.first_result;
         let shape = |value: ValueId| &trace.ty(value).shape;
-        let operand = node.operands.first().copied();
         match &node.attrs {
             Attrs::None if node.op == Opcode::DynamicUpdateSlice => {
                 self.join_all(trace, node.operands[0], result);
@@ -155,11 +154,7 @@ impl Extents {
                 }
             }
             Attrs::Dot(dims) => self.dot(trace, node.operands[0], node.operands[1], result, dims),
-            Attrs::Gather(dims) => {
-                if let Some(operand) = operand {
-                    self.gather(trace, operand, node.operands[1], result, dims);
-                }
-            }
+            Attrs::Gather(dims) => self.gather(trace, node.operands[0], node.operands[1], result, dims),
         }
     }
 

@@ -2,19 +2,19 @@
 //!
 //! [`canonicalize`] splits a trace in two. The [`PlanKey`] holds everything that planning may look at: ops, dtypes,
 //! ranks, structural attributes, which values are outputs, which inputs may be reused, and the *relation pattern* of
-//! extents (0, 1, and which of the others the ops force to be equal). The [`Keyed::params`] and [`Keyed::scalars`] hold the rest: the
-//! extents themselves, slice starts, strides, pad amounts, the values of constants. A new shape with an old pattern,
-//! a new learning rate, a new position in a sequence: the same key, other arguments.
+//! extents (0, 1, and which of the others the ops force to be equal). The [`Keyed::params`] and [`Keyed::scalars`]
+//! hold the rest: the extents themselves, slice starts, strides, pad amounts, the values of constants. A new shape with
+//! an old pattern, a new learning rate, a new position in a sequence: the same key, other arguments.
 //!
 //! That planning sees nothing else is no matter of care: [`crate::plan::Plan::build`] takes the key, and a
 //! [`SymbolicTrace`] decoded from it is the only trace it ever has.
 //!
 //! **Arguments.** Extents are numbered by first appearance, those that must be equal being one parameter: that is the
-//! relation pattern (module `extents`). Two that happen to be equal are two, or each length that meets a width by chance
-//! would be a plan of its own. Slice starts, strides other than 1, pad amounts and concatenation offsets are numbered in the same
-//! sequence but never merged by value, since two positions that happen to be equal say nothing about structure. For
-//! the same reason constants are never merged: each takes the next scalar. A slice's `limit` and a pad's `high` occur
-//! nowhere: the result extent says what is needed of them.
+//! relation pattern (module `extents`). Two that happen to be equal are two, or each length that meets a width by
+//! chance would be a plan of its own. Slice starts, strides other than 1, pad amounts and concatenation offsets are
+//! numbered in the same sequence but never merged by value, since two positions that happen to be equal say nothing
+//! about structure. For the same reason constants are never merged: each takes the next scalar. A slice's `limit` and a
+//! pad's `high` occur nowhere: the result extent says what is needed of them.
 //!
 //! **Form.** A key is a flat sequence of words and a hash. Equality compares hash and words, so a collision costs time
 //! and never bits. Per node nothing is allocated. Rejected: a tree of enums (an allocation and a pointer chase per
@@ -224,6 +224,12 @@ pub fn canonicalize(trace: &Trace, donatable: &[bool]) -> Result<Keyed, Unsuppor
 
 /// Two codes are taken by the extents 0 and 1.
 const MAX_PARAMS: usize = u16::MAX as usize - 2;
+
+/// Whether an extent is part of a trace's structure, and no argument.
+fn is_structural(extent: i64) -> bool {
+    extent == 0 || extent == 1
+}
+
 fn write_node(
     trace: &Trace,
     node: &Node,
@@ -345,7 +351,7 @@ impl<'a> Arguments<'a> {
     }
 
     fn extent(&mut self, value: ValueId, dim: usize, extent: i64) -> Extent {
-        if extent == 0 || extent == 1 {
+        if is_structural(extent) {
             return Extent::Fixed(extent);
         }
         let class = self.extents.class(value, dim) as usize;
@@ -357,7 +363,7 @@ impl<'a> Arguments<'a> {
 
     /// An extent that is no value's.
     fn own_extent(&mut self, extent: i64) -> Extent {
-        if extent == 0 || extent == 1 { Extent::Fixed(extent) } else { self.argument(extent) }
+        if is_structural(extent) { Extent::Fixed(extent) } else { self.argument(extent) }
     }
 
     fn argument(&mut self, value: i64) -> Extent {

@@ -111,7 +111,8 @@ pub struct PadAmounts {
     pub interior: SmallVec<[i64; 4]>,
 }
 
-/// `dot_general`'s dimension numbers and result dtype. The result has the batching dimensions, then lhs's others, then rhs's others.
+/// `dot_general`'s dimension numbers and result dtype. The result has the batching dimensions, then lhs's others, then
+/// rhs's others.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct DotDims {
     /// Batching dimensions of lhs.

@@ -1,9 +1,9 @@
 //! **The op table.** One row per op; everything else about an op follows from its row and its class.
 //!
 //! A row gives: opcode, dialect and mnemonic, the Rust method, class, admitted dtypes, lane function, what happens to
-//! NaN payloads, and accuracy. [`op_table!`](crate::op_table) hands the rows to a macro of the caller's choice, so that other crates
-//! (public methods, generated docs) grow from the same rows. Adding an elementwise op is one row here and one lane
-//! kernel in `systole-kernels`: see docs/adding-an-op.md.
+//! NaN payloads, and accuracy. [`op_table!`](crate::op_table) hands the rows to a macro of the caller's choice, so that
+//! other crates (public methods, generated docs) grow from the same rows. Adding an elementwise op is one row here and
+//! one lane kernel in `systole-kernels`: see docs/adding-an-op.md.
 
 use systole_kernels::DType;
 use systole_kernels::program::LaneOp;

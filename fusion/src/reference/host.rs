@@ -63,9 +63,7 @@ impl HostTensor {
 
     fn flat(&self, index: usize) -> Scalar {
         let size = self.ty.dtype.size();
-        let mut le = [0u8; 8];
-        le[..size].copy_from_slice(&self.bytes[index * size..(index + 1) * size]);
-        Scalar::from_bits(self.ty.dtype, u64::from_le_bytes(le))
+        Scalar::from_le_bytes(self.ty.dtype, &self.bytes[index * size..(index + 1) * size])
     }
 }
 

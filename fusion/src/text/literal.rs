@@ -13,9 +13,7 @@ const HEX_ABOVE: usize = 100;
 /// Element `index` of row-major little-endian bytes.
 pub(super) fn element(dtype: DType, bytes: &[u8], index: usize) -> Scalar {
     let size = dtype.size();
-    let mut le = [0u8; 8];
-    le[..size].copy_from_slice(&bytes[index * size..(index + 1) * size]);
-    Scalar::from_bits(dtype, u64::from_le_bytes(le))
+    Scalar::from_le_bytes(dtype, &bytes[index * size..(index + 1) * size])
 }
 
 /// Element `index` of a constant in row-major order.

@@ -145,11 +145,14 @@ impl Printer {
         let op = node.op.name();
         match &node.attrs {
             Attrs::None => {
-                let signature = match node.op {
-                    Opcode::Select => select_type(scope, node),
-                    Opcode::DynamicUpdateSlice => functional_type(scope, node),
-                    _ if op.starts_with("chlo.") => one_type(scope, node),
-                    _ => same_type(scope, node),
+                let signature = if node.op == Opcode::Select {
+                    select_type(scope, node)
+                } else if node.op == Opcode::DynamicUpdateSlice {
+                    functional_type(scope, node)
+                } else if op.starts_with("chlo.") {
+                    one_type(scope, node)
+                } else {
+                    same_type(scope, node)
                 };
                 let _ = write!(self.out, "{op} {} : {signature}", scope.names(operands));
             }

@@ -163,9 +163,7 @@ fn tensor(ty: TensorType, values: &[Scalar]) -> HostTensor {
 
 fn element(tensor: &HostTensor, at: usize) -> Scalar {
     let size = tensor.ty.dtype.size();
-    let mut bits = [0; 8];
-    bits[..size].copy_from_slice(&tensor.bytes[at * size..(at + 1) * size]);
-    Scalar::from_bits(tensor.ty.dtype, u64::from_le_bytes(bits))
+    Scalar::from_le_bytes(tensor.ty.dtype, &tensor.bytes[at * size..(at + 1) * size])
 }
 
 /// The row-major position of these coordinates, unless they are out of bounds.

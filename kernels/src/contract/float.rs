@@ -19,7 +19,7 @@ use super::{BLOCK, DotOperand, PackedRhs};
 
 /// Rows whose block is copied to scratch at a time: the panels of `rhs` are read once per so many rows. A multiple of
 /// every tile's rows.
-const CHUNK: usize = 48;
+pub(super) const CHUNK: usize = 48;
 
 /// With the `f32` sums as the result.
 pub(super) fn dot<S: Factor>(isa: Isa, lhs: &DotOperand<'_>, rhs: &PackedRhs, columns: Range<usize>, out: &mut [f32]) {

@@ -102,18 +102,15 @@ pub fn dot_few(isa: Isa, lhs: &PackedRhs, rhs: &DotOperand<'_>, out: &mut [u8]) 
     }
 }
 
-/// Whether [`dot_few`] is the faster way for so many rows.
+/// Whether [`dot_few`] is the faster way for so many rows: at most those for which [`dot`] reads the panels once.
 pub fn pays_few(dtype: DType, rows: usize, rhs_free: &[i64], rhs_contract: &[i64]) -> bool {
     dtype == DType::F32
-        && rows <= FEW
+        && rows <= float::CHUNK
         && rhs_free.len() > rows
         && rhs_contract.len() > 1
         && movement::contiguous(rhs_contract)
         && !movement::contiguous(rhs_free)
 }
-
-/// Most rows that [`dot_few`] takes: the chunk of rows that [`dot`] reads panels for.
-const FEW: usize = 48;
 
 /// Whether there is a contraction of operands of `dtype` to `result`.
 pub fn contracts(dtype: DType, result: DType) -> bool {

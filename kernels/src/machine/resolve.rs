@@ -8,14 +8,13 @@
 
 use smallvec::SmallVec;
 
+use crate::contract::pays_few;
 use crate::memory::{AllocError, BadFootprint, Footprint, Grid, Partition};
 use crate::parallel::Parallel;
 use crate::program::{Extent, Program, ReduceAlong, Vary};
 
 use super::axes::{Axes, span};
 use super::error::RunError;
-use crate::contract::pays_few;
-
 use super::launch::{Anchor, DotOffsets, Resolved, View, Views};
 use super::placement::{Overlaid, components};
 use super::prepare::{Affine, Component, Prepared, Step};

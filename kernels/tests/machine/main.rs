@@ -21,12 +21,7 @@ fn block(dtype: DType, elements: &[Scalar]) -> Block {
 
 /// The buffer as elements.
 fn elements(dtype: DType, block: &Block) -> Vec<Scalar> {
-    let element = |bytes: &[u8]| {
-        let mut bits = [0; 8];
-        bits[..bytes.len()].copy_from_slice(bytes);
-        Scalar::from_bits(dtype, u64::from_le_bytes(bits))
-    };
-    block.bytes().chunks_exact(dtype.size()).map(element).collect()
+    block.bytes().chunks_exact(dtype.size()).map(|bytes| Scalar::from_le_bytes(dtype, bytes)).collect()
 }
 
 /// Runs a case, the input of `shared` in the memory of its output.

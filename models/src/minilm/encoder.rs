@@ -85,7 +85,7 @@ impl MiniLm {
         let scores = query.dot_general(&key, SCORES.dims())?.mul(self.scale())?.add(bias)?;
         let weights = scores.softmax(-1)?;
         let values = weights.dot_general(&value, VALUES.dims())?;
-        let attended = values.transpose(&[0, 2, 1, 3])?.reshape(input.shape().clone())?;
+        let attended = join(&values, input)?;
         let attention_sum = linear(&attended, &layer.attended)?.add(input)?;
         let middle = self.norm(&attention_sum, &layer.attention_norm)?;
         let wide = linear(&middle, &layer.widen)?;
@@ -183,6 +183,11 @@ impl Product {
             ..DotDims::default()
         }
     }
+}
+
+/// [rows, heads, length, head] at the shape of hidden states.
+pub(super) fn join(x: &Tensor, hidden: &Tensor) -> Result<Tensor> {
+    x.transpose(&[0, 2, 1, 3])?.reshape(hidden.shape().clone())
 }
 
 /// Added to scores, f32 [rows, 1, 1, length]: 0 where a key may be looked at, −∞ where not.

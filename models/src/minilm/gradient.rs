@@ -10,7 +10,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 use systole::{DType, DotDims, Result, Shape, Tensor};
 
-use super::encoder::{MiniLm, Product, SCORES, States, VALUES, attention_bias, column, norm, pool, similarity};
+use super::encoder::{MiniLm, Product, SCORES, States, VALUES, attention_bias, column, join, norm, pool, similarity};
 use super::parameters::{Affine, Layer, Parameters, Tables};
 
 /// What similarities are multiplied by before their softmax.
@@ -154,9 +154,4 @@ fn gelu_gradient(x: &Tensor, by_output: &Tensor) -> Result<Tensor> {
     let share = x.mul(FRAC_1_SQRT_2)?.erf()?.add(1.0)?.mul(0.5)?;
     let density = x.mul(x)?.mul(-0.5)?.exp()?.mul(PEAK)?;
     share.add(&x.mul(&density)?)?.mul(by_output)
-}
-
-/// [rows, heads, length, head] at the shape of hidden states.
-fn join(x: &Tensor, hidden: &Tensor) -> Result<Tensor> {
-    x.transpose(&[0, 2, 1, 3])?.reshape(hidden.shape().clone())
 }
