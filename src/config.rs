@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use systole_hal::sim::Faults;
+use systole_hal::sim::{Compiler, Faults};
 use systole_kernels::parallel::Parallel;
 use systole_kernels::simd::Isa;
 
@@ -80,6 +80,9 @@ pub struct Config {
     pub report_capacity: usize,
     /// Whether the device adds up the time spent in kernels ([`Stats::kernel_time`](crate::Stats::kernel_time)).
     pub kernel_timing: bool,
+    /// What kind of compiler the simulated device has: its own, or one that is slow and takes static shapes as real
+    /// devices' are. Changes no bit of any result.
+    pub compiler: Compiler,
     /// Whether every device call is checked against the contract; for tests and new backends.
     pub validate: bool,
     /// Failures to inject into the simulator.
@@ -101,6 +104,7 @@ impl Default for Config {
             plan_capacity: 1024,
             report_capacity: 256,
             kernel_timing: false,
+            compiler: Compiler::default(),
             validate: cfg!(debug_assertions),
             faults: Faults::none(),
         }

@@ -82,6 +82,7 @@ impl Device {
             parallel: config.parallel.clone(),
             isa: config.isa,
             kernel_timing: config.kernel_timing,
+            compiler: config.compiler,
             faults: config.faults.clone(),
             thread_name: String::from("systole-device"),
         };

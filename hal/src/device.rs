@@ -64,6 +64,10 @@ pub struct Capabilities {
     pub threads: usize,
     /// Instruction set the programs run on, e.g. `avx512`.
     pub isa: String,
+    /// Whether programs with launch parameters are refused (H15): each set of extents is a program of its own then.
+    pub static_shapes: bool,
+    /// Whether [`Device::compile`] gives executables that are still to be compiled (H14).
+    pub background_compiles: bool,
 }
 
 /// Memory of a device, in bytes.
@@ -84,6 +88,8 @@ pub struct MemoryStats {
 pub struct Counters {
     /// Programs compiled.
     pub compiles: u64,
+    /// Compiles in the background that are asked for and not finished.
+    pub compiling: u64,
     /// Programs taken from the queue and run.
     pub launches: u64,
     /// Outputs that took over the memory of a donated argument.
@@ -165,10 +171,12 @@ pub trait Device: Any + Send + Sync + Debug {
     /// The first cause, if the buffer's value failed (H4); device lost; `bytes` of another length; a donated buffer.
     fn download(&self, buffer: &BufferRef, bytes: &mut [u8]) -> Result<(), HalError>;
 
-    /// Compiles a program, on the calling thread. May be called from several threads at once.
+    /// Compiles a program: on the calling thread, or in the background, and then the executable is given at once (H14).
+    /// May be called from several threads at once.
     ///
     /// # Errors
-    /// The program is invalid, the device cannot run it, or the device is lost.
+    /// The program is invalid, the device cannot run it, or the device is lost. What a compiler finds in the background
+    /// is told by [`Executable::wait`] and by launches.
     fn compile(&self, program: Program) -> Result<ExecutableRef, HalError>;
 
     /// Submits an execution; never waits for earlier ones (H11). A buffer argument may have been made with another
@@ -218,6 +226,17 @@ pub trait Executable: Any + Send + Sync + Debug {
     /// Name for reports.
     fn name(&self) -> &str {
         &self.program().name
+    }
+    /// Whether it has been compiled, or has failed to be (H14): a launch need not wait for it.
+    fn is_ready(&self) -> bool {
+        true
+    }
+    /// Blocks until it is ready.
+    ///
+    /// # Errors
+    /// It could not be compiled.
+    fn wait(&self) -> Result<(), HalError> {
+        Ok(())
     }
 }
 

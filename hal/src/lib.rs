@@ -31,7 +31,13 @@
 //! - **H13** Imported memory is read and never written, whether its buffer is donated or not, and its owner is dropped
 //!   when the last buffer, queued launch and export that needs it has gone. It counts as device memory while a buffer
 //!   holds it. An export shows one value for as long as it is held: no launch reuses its memory.
+//! - **H14** A device with background compiles gives an executable before it is compiled. Launches of it are submitted
+//!   and accounted like others; they run once it is ready, and launches that do not depend on them overtake. Where it
+//!   cannot be compiled, its launches fail with that error, each under its own label. A program that launches wait for is
+//!   compiled before those that none do. Closing the device does not wait for compilers: what would have to is failed.
+//! - **H15** A device with static shapes refuses programs with launch parameters as [`ErrorKind::Unsupported`].
 
+mod background;
 pub mod conformance;
 pub mod device;
 pub mod error;

@@ -42,6 +42,8 @@ impl NullDevice {
                 memory_limit: u64::MAX,
                 threads: 1,
                 isa: "none".into(),
+                static_shapes: false,
+                background_compiles: false,
             },
             compiles: AtomicU64::new(0),
             launches: AtomicU64::new(0),
@@ -125,6 +127,7 @@ impl Device for NullDevice {
     fn counters(&self) -> Counters {
         Counters {
             compiles: self.compiles.load(Ordering::Relaxed),
+            compiling: 0,
             launches: self.launches.load(Ordering::Relaxed),
             in_place: 0,
             busy: Duration::ZERO,

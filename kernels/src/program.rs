@@ -10,6 +10,8 @@
 //! No instruction's result depends on how the domain is tiled, split over threads, or on the instruction set;
 //! docs/numerics.md states the order of every contraction and reduction.
 
+mod specialize;
+
 use smallvec::SmallVec;
 
 use crate::dtype::DType;
@@ -439,5 +441,19 @@ impl Program {
     /// The output buffers' types.
     pub fn outputs(&self) -> &[BufferType] {
         &self.buffers[usize::from(self.inputs)..]
+    }
+
+    /// Types of the outputs for these launch parameters. A negative extent, which no launch may have, counts as 0.
+    ///
+    /// # Panics
+    /// Where there are fewer parameters than [`params`](Self::params).
+    pub fn output_types(&self, params: &[i64]) -> SmallVec<[TensorType; 4]> {
+        let outputs = self.outputs().iter();
+        outputs
+            .map(|buffer| {
+                let extents = buffer.shape.iter().map(|extent| usize::try_from(extent.resolve(params)).unwrap_or(0));
+                TensorType { dtype: buffer.dtype, shape: Shape::new(extents) }
+            })
+            .collect()
     }
 }

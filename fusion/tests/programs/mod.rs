@@ -88,7 +88,7 @@ pub(crate) fn on_machine(
     inputs: &[(&HostTensor, bool)],
 ) -> Vec<HostTensor> {
     let machine = Machine::new(program.clone(), Isa::best()).expect("what is lowered is valid");
-    let types = machine.output_types(params);
+    let types = machine.program().output_types(params);
     let block = |len: usize| Block::new(len).expect("the host has memory");
     let mut outputs: Vec<Block> = types.iter().map(|ty| block(ty.byte_len())).collect();
     // Over an empty domain nothing is read and overwritten, so nothing is gained in place.

@@ -168,6 +168,8 @@ fn dropped_elsewhere(bench: &Bench) -> Checked {
 fn outlives_its_device(bench: &Bench) -> Checked {
     let device = bench.open()?;
     let program = Runner::new(&device, 4, add_scalar)?;
+    // For a compiler in the background a closed device does not wait (H14).
+    program.executable.wait()?;
     let mut buffers = vec![upload(&device, &[0.0; 4])?];
     for n in 0..100 {
         buffers.push(program.one(&[1.0], [borrow(&buffers[n])])?);

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use systole_kernels::DType;
+use systole_kernels::program::Program;
 
-use super::programs::{Runner, add, add_scalar, borrow, broken, copy, download, scale, upload};
+use super::programs::{Runner, add, add_scalar, borrow, broken, copy, download, scale, suited, upload};
 use super::{Bench, Case, Checked, Clause, Options, Tag, ensure, ensure_eq, ensure_kind};
+use crate::device::{DeviceRef, ExecutableRef};
 use crate::error::{ErrorKind, HalError};
 use crate::sim::Faults;
 
@@ -31,24 +33,39 @@ pub(super) const CASES: &[Case] = &[
         needs: &[Tag::Values],
         run: outlives_its_handle,
     },
+    Case {
+        name: "compile::refuses_parameters",
+        clauses: &[Clause::H8, Clause::H15],
+        needs: &[Tag::StaticShapes],
+        run: refuses_parameters,
+    },
 ];
+
+/// Compiles a program made for four elements, and waits until it is.
+fn compile(device: &DeviceRef, program: Program) -> Result<ExecutableRef, HalError> {
+    let executable = device.compile(suited(device, program, 4))?;
+    executable.wait()?;
+    Ok(executable)
+}
 
 /// H7: equal programs have equal fingerprints, on another device too, and different ones do not.
 fn fingerprints(bench: &Bench) -> Checked {
     let (device, other) = (bench.open()?, bench.open()?);
-    let first = device.compile(add(4))?.fingerprint();
-    ensure_eq("same program", device.compile(add(4))?.fingerprint(), first)?;
-    ensure_eq("another size", device.compile(add(5))?.fingerprint(), first)?;
-    ensure_eq("another device", other.compile(add(4))?.fingerprint(), first)?;
-    ensure(device.compile(add_scalar(4))?.fingerprint() != first, "another program has another fingerprint")?;
+    let first = compile(&device, add(4))?.fingerprint();
+    ensure_eq("same program", compile(&device, add(4))?.fingerprint(), first)?;
+    let wider = device.compile(suited(&device, add(5), 5))?.fingerprint();
+    ensure_eq("another size is another program", wider != first, device.capabilities().static_shapes)?;
+    ensure_eq("another device", compile(&other, add(4))?.fingerprint(), first)?;
+    ensure(compile(&device, add_scalar(4))?.fingerprint() != first, "another program has another fingerprint")?;
     ensure(device.compile(add(1))?.fingerprint() != first, "another pattern of extents is another program")
 }
 
 /// H7: an executable knows what it came from.
 fn keeps_the_program(bench: &Bench) -> Checked {
     let device = bench.open()?;
-    let executable = device.compile(scale(4))?;
-    ensure_eq("program", executable.program(), &scale(4))?;
+    let executable = compile(&device, scale(4))?;
+    ensure_eq("program", executable.program(), &suited(&device, scale(4), 4))?;
+    ensure(executable.is_ready(), "ready after a wait")?;
     ensure_eq("name", executable.name(), "scale")?;
     ensure_eq("device", executable.device(), device.id())?;
     ensure_eq("compiles", device.counters().compiles, 1)
@@ -57,20 +74,20 @@ fn keeps_the_program(bench: &Bench) -> Checked {
 /// H8, H10: a program that breaks the rules is an error, and the next one compiles.
 fn refuses_nonsense(bench: &Bench) -> Checked {
     let device = bench.open()?;
-    ensure_kind("undefined register", device.compile(broken()), ErrorKind::InvalidProgram)?;
-    let mut inputs = add(4);
+    ensure_kind("undefined register", device.compile(suited(&device, broken(), 4)), ErrorKind::InvalidProgram)?;
+    let mut inputs = suited(&device, add(4), 4);
     inputs.inputs = 9;
     ensure_kind("too many inputs", device.compile(inputs), ErrorKind::InvalidProgram)?;
-    device.compile(add(4))?;
+    compile(&device, add(4))?;
     Ok(())
 }
 
 /// H7, H10: several threads may compile at once.
 fn from_many_threads(bench: &Bench) -> Checked {
     let device = bench.open()?;
-    let compile = || (0..50).map(|_| Ok(device.compile(add(4))?.fingerprint())).collect::<Result<Vec<_>, HalError>>();
+    let fifty = || (0..50).map(|_| Ok(compile(&device, add(4))?.fingerprint())).collect::<Result<Vec<_>, HalError>>();
     let fingerprints = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..3).map(|_| scope.spawn(compile)).collect();
+        let threads: Vec<_> = (0..3).map(|_| scope.spawn(fifty)).collect();
         let compiled = threads.into_iter().map(|thread| thread.join().expect("compiling does not panic"));
         compiled.collect::<Result<Vec<_>, HalError>>()
     })?;
@@ -81,9 +98,9 @@ fn from_many_threads(bench: &Bench) -> Checked {
 /// H8: a compilation that fails leaves the device as it was.
 fn fails_on_demand(bench: &Bench) -> Checked {
     let device = bench.open_with(&Options::faulty(Faults::none().fail_compile(1)))?;
-    device.compile(add(4))?;
-    ensure_kind("second", device.compile(add(4)), ErrorKind::Unsupported)?;
-    device.compile(add(4))?;
+    compile(&device, add(4))?;
+    ensure_kind("second", compile(&device, add(4)), ErrorKind::Unsupported)?;
+    compile(&device, add(4))?;
     ensure_eq("compiles", device.counters().compiles, 2)
 }
 
@@ -97,4 +114,13 @@ fn outlives_its_handle(bench: &Bench) -> Checked {
     ensure_eq("contents", download(&device, &output)?, vec![1.0, 2.0, 3.0])?;
     device.synchronize()?;
     ensure(watch.upgrade().is_none(), "nothing keeps an executable that nobody can launch")
+}
+
+/// H8, H15: where shapes are static, a program that leaves one open is refused with its name, and the next one compiles.
+fn refuses_parameters(bench: &Bench) -> Checked {
+    let device = bench.open()?;
+    let error = ensure_kind("a parameter", device.compile(scale(4)), ErrorKind::Unsupported)?;
+    ensure(error.message().contains("`scale`"), format!("`{error}` names the program"))?;
+    compile(&device, scale(4))?;
+    Ok(())
 }

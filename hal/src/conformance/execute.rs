@@ -4,7 +4,7 @@ use smallvec::smallvec;
 use systole_kernels::{DType, TensorType};
 
 use super::programs::{
-    Runner, add, add_scalar, borrow, copy, donate, download, floats, scale, sum_and_product, upload,
+    Runner, add, add_scalar, borrow, copy, donate, download, floats, scale, suited, sum_and_product, upload,
 };
 use super::{Bench, Case, Checked, Clause, Failed, Options, Tag, ensure, ensure_eq, ensure_kind};
 use crate::device::{Arg, Launch};
@@ -185,7 +185,7 @@ fn never_waits(bench: &Bench) -> Checked {
     let uploaded = upload(&device, &[7.0; 4])?;
     ensure(uploaded.ready().is_ready(), "an upload completes while launches are queued")?;
     ensure_eq("uploaded", download(&device, &uploaded)?, vec![7.0; 4])?;
-    device.compile(scale(4))?;
+    device.compile(suited(&device, scale(4), 4))?;
     ensure_eq("launches", device.counters().launches, 0)?;
     gate.open();
     ensure_eq("contents", download(&device, &buffer)?, vec![3000.0; 4])
@@ -270,7 +270,11 @@ fn refuses_misfits(bench: &Bench) -> Checked {
     refused("another dtype", program.execute(&[1.0], [borrow(&integers)]))?;
     refused("donated misfit", program.execute(&[1.0], [donate(short.clone())]))?;
     ensure(!short.is_donated(), "a refused call leaves its arguments")?;
+    let fitting = usize::from(program.executable.program().params);
     for params in [&[][..], &[4, 4], &[-4], &[i64::MAX], &[5]] {
+        if params.is_empty() && fitting == 0 {
+            continue;
+        }
         let launch = Launch { params, scalars: &[0], args: smallvec![borrow(&good)], label: Label::none() };
         refused("launch parameters", device.execute(&program.executable, launch))?;
     }

@@ -1,6 +1,6 @@
 //! Failures: they poison what depends on them, name their cause, and leave the rest alone.
 
-use super::programs::{Runner, add, add_scalar, borrow, donate, download, label, label_text, upload};
+use super::programs::{Runner, add, add_scalar, borrow, donate, download, label, label_text, suited, upload};
 use super::{Bench, Case, Checked, Clause, Options, Tag, ensure, ensure_eq, ensure_kind};
 use crate::device::{BufferRef, DeviceRef};
 use crate::error::{ErrorKind, HalError};
@@ -188,7 +188,7 @@ fn device_lost(bench: &Bench) -> Checked {
     for _ in 0..2 {
         ensure_kind("upload", upload(&device, &[0.0]), ErrorKind::DeviceLost)?;
         ensure_kind("download", download(&device, &good), ErrorKind::DeviceLost)?;
-        ensure_kind("compile", device.compile(add(4)), ErrorKind::DeviceLost)?;
+        ensure_kind("compile", device.compile(suited(&device, add(4), 4)), ErrorKind::DeviceLost)?;
         ensure_kind("execute", program.one(&[1.0], [borrow(&start)]), ErrorKind::DeviceLost)?;
         ensure_kind("synchronize", device.synchronize(), ErrorKind::DeviceLost)?;
     }

@@ -11,6 +11,7 @@
 //! No case measures time or sleeps: where one thing must happen while another is pending, the pending launch is held at a
 //! [`Gate`](crate::sim::Gate) that the case opens.
 
+mod background;
 mod buffer;
 mod compile;
 mod event;
@@ -46,6 +47,8 @@ pub enum Clause {
     H11,
     H12,
     H13,
+    H14,
+    H15,
 }
 
 /// What a backend can do beyond the bare contract, as far as cases depend on it.
@@ -59,6 +62,10 @@ pub enum Tag {
     InPlace,
     /// It carries out [`Options::faults`].
     Faults,
+    /// It compiles in the background.
+    Background,
+    /// It compiles for static shapes.
+    StaticShapes,
 }
 
 /// How a case wants a device.
@@ -121,7 +128,9 @@ pub struct Case {
 
 /// Every case.
 pub fn cases() -> impl Iterator<Item = &'static Case> {
-    [buffer::CASES, compile::CASES, execute::CASES, event::CASES, memory::CASES, failure::CASES].into_iter().flatten()
+    [buffer::CASES, compile::CASES, execute::CASES, event::CASES, memory::CASES, failure::CASES, background::CASES]
+        .into_iter()
+        .flatten()
 }
 
 /// How a case went.

@@ -110,8 +110,13 @@ pub(super) fn broken() -> Program {
 }
 
 /// The launch parameters of a program here made for `n` elements.
-pub(super) fn params(n: usize) -> SmallVec<[i64; 1]> {
+fn params(n: usize) -> SmallVec<[i64; 1]> {
     if n < 2 { smallvec![] } else { smallvec![n as i64] }
+}
+
+/// A program made for `n` elements as `device` takes it: with its extent written in, where shapes are static (H15).
+pub(super) fn suited(device: &DeviceRef, program: Program, n: usize) -> Program {
+    if device.capabilities().static_shapes { program.specialize(&params(n)) } else { program }
 }
 
 /// The type of `n` floats.
@@ -140,7 +145,9 @@ pub(super) struct Runner {
 
 impl Runner {
     pub(super) fn new(device: &DeviceRef, n: usize, program: impl FnOnce(usize) -> Program) -> Checked<Self> {
-        Ok(Runner { device: device.clone(), executable: device.compile(program(n))?, params: params(n) })
+        let program = suited(device, program(n), n);
+        let params = if program.params > 0 { params(n) } else { SmallVec::new() };
+        Ok(Runner { device: device.clone(), executable: device.compile(program)?, params })
     }
 
     /// Submits with scalar arguments and a label.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use systole_kernels::parallel::Parallel;
 use systole_kernels::simd::Isa;
 
+use super::compiler::Compiler;
 use super::fault::Faults;
 use super::profile::Profile;
 
@@ -24,6 +25,8 @@ pub struct SimConfig {
     /// Whether to add up the time spent inside programs ([`Counters::busy`](crate::Counters::busy)); costs two readings of
     /// the clock per launch.
     pub kernel_timing: bool,
+    /// What kind of compiler the device has.
+    pub compiler: Compiler,
     /// Failures to inject; costs nothing when empty.
     pub faults: Faults,
     /// Name of the device thread.
@@ -40,6 +43,7 @@ impl SimConfig {
             parallel: None,
             isa: None,
             kernel_timing: false,
+            compiler: Compiler::default(),
             faults: Faults::none(),
             thread_name: String::from("systole-sim"),
         }

@@ -13,19 +13,21 @@ use crossbeam::utils::CachePadded;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use systole_kernels::TensorType;
-use systole_kernels::machine::Machine;
 use systole_kernels::parallel::{Inline, Parallel, Pool};
 use systole_kernels::program::Program;
 use systole_kernels::simd::Isa;
 
 use super::buffer::{Contents, SimBuffer, Storage};
+use super::compiler::{CompileJob, Compiler};
 use super::config::SimConfig;
 use super::event::{Completion, Failure, SimEvent, check_process};
 use super::executable::SimExecutable;
-use super::fault::Plan;
+use super::fault::{CompileFault, Plan};
 use super::launch::{Submission, panic_message};
 use super::memory::{Exchange, HostMemory, Memory};
+use super::parked::Parked;
 use super::queue::{Queue, Receiver};
+use crate::background::Background;
 use crate::device::{
     Arg, BackendKind, Buffer, BufferRef, Capabilities, Counters, Device, DeviceId, DeviceRef, Event, Executable,
     ExecutableRef, Execution, HostBytes, Launch, MemoryStats,
@@ -36,6 +38,9 @@ use crate::error::{ErrorKind, HalError, Label};
 /// outlive it.
 pub struct SimDevice {
     core: Arc<Core>,
+    compiler: Compiler,
+    /// Where programs are compiled, unless on the thread that asks.
+    background: Option<Background<CompileJob>>,
     thread: OnceLock<DeviceThread>,
     /// Held while the thread is started.
     starting: Mutex<()>,
@@ -59,11 +64,12 @@ pub(super) struct Core {
     queue: Queue<Command>,
     faults: Option<Plan>,
     lost: OnceLock<Arc<Failure>>,
-    /// Failures in order of launch, of which some may have been reported since.
+    /// Failures in the order in which they came about, of which some may have been reported since.
     failures: Mutex<VecDeque<Arc<Failure>>>,
     /// The event of every upload.
     succeeded: Arc<SimEvent>,
-    compiles: AtomicU64,
+    /// Programs compiled.
+    pub(super) compiles: AtomicU64,
     launched: CachePadded<Launched>,
 }
 
@@ -80,6 +86,8 @@ enum Command {
     Launch(Submission),
     /// Everything before it has completed.
     Mark(Completion),
+    /// A compile has ended, or the device is lost: parked launches are looked through.
+    Wake,
     Stop,
 }
 
@@ -92,7 +100,8 @@ impl SimDevice {
     /// # Errors
     /// `config` asks for no thread at all; the system gives no thread.
     pub fn open(config: SimConfig) -> Result<DeviceRef, HalError> {
-        let SimConfig { profile, memory_limit, threads, parallel, isa, kernel_timing, faults, thread_name } = config;
+        let SimConfig { profile, memory_limit, threads, parallel, isa, kernel_timing, compiler, faults, thread_name } =
+            config;
         let threads = parallel.as_ref().map_or(threads, |parallel| parallel.threads());
         if threads == 0 {
             return Err(HalError::new(ErrorKind::Unsupported, "a simulated device needs at least one thread"));
@@ -107,6 +116,8 @@ impl SimDevice {
                 memory_limit,
                 threads,
                 isa: isa.name().to_owned(),
+                static_shapes: compiler.static_shapes,
+                background_compiles: compiler.threads > 0,
             },
             isa,
             parallel,
@@ -120,7 +131,10 @@ impl SimDevice {
             compiles: AtomicU64::new(0),
             launched: CachePadded::default(),
         });
-        Ok(Arc::new(SimDevice { core, thread: OnceLock::new(), starting: Mutex::new(()), thread_name }))
+        let background =
+            (compiler.threads > 0).then(|| Background::new(compiler.threads, format!("{thread_name}-compiler")));
+        let (thread, starting) = (OnceLock::new(), Mutex::new(()));
+        Ok(Arc::new(SimDevice { core, compiler, background, thread, starting, thread_name }))
     }
 
     /// The process of the device thread, which is started if it is not there yet.
@@ -210,8 +224,7 @@ impl SimDevice {
         let core = &*self.core;
         core.alive()?;
         let executable = self.own_executable(executable)?;
-        let machine = executable.machine();
-        let program = machine.program();
+        let program = executable.program();
         if args.len() != usize::from(program.inputs) || params.len() != usize::from(program.params) {
             return Err(invalid(format!("`{}` got other numbers of arguments than it takes", program.name)));
         }
@@ -219,10 +232,10 @@ impl SimDevice {
         for arg in &args {
             storages.push(self.own_buffer(arg.buffer())?.storage().clone());
         }
-        let types = machine.output_types(params);
+        let types = program.output_types(params);
         let process = self.start()?;
 
-        let (takeovers, exchange) = plan_memory(machine.in_place(), &args, &storages, &types);
+        let (takeovers, exchange) = plan_memory(executable.in_place(), &args, &storages, &types);
         self.consume(&args)?;
         let refuse = core.faults.as_ref().is_some_and(|plan| plan.fails_allocation(exchange.output_count));
         core.memory.ledger.exchange(exchange, refuse).map_err(|shortage| {
@@ -231,6 +244,9 @@ impl SimDevice {
         // The donated handles go now that the ledger knows; the storages live on in the submission.
         drop(args);
 
+        if let (Some(background), Some(job)) = (&self.background, executable.newly_wanted()) {
+            background.want(job);
+        }
         let event = Arc::new(SimEvent::pending(process));
         let mut outputs: SmallVec<[Arc<Storage>; 4]> = SmallVec::new();
         let mut handles: SmallVec<[BufferRef; 4]> = SmallVec::new();
@@ -297,29 +313,50 @@ impl Core {
             (None, 1) => Arc::new(Inline),
             (None, threads) => Arc::new(Pool::new(threads)),
         };
-        let (mut receiver, mut number) = (self.queue.receiver(), 0);
+        let (mut receiver, mut number, mut parked) = (self.queue.receiver(), 0, Parked::default());
         // A panic of a program is the program's; one that arrives here is ours. The command in hand failed its event
         // when it was dropped; whoever waits for the others must not wait for ever.
-        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.serve(&*pool, &mut receiver, &mut number))) {
+        while let Err(panic) =
+            catch_unwind(AssertUnwindSafe(|| self.serve(&*pool, &mut receiver, &mut number, &mut parked)))
+        {
             let message = format!("the device thread panicked: {}", panic_message(&*panic));
             self.note_failure(&Failure::new(number, HalError::new(ErrorKind::DeviceLost, message)));
         }
     }
 
-    fn serve(&self, pool: &dyn Parallel, receiver: &mut Receiver<'_, Command>, number: &mut u64) {
+    fn serve(&self, pool: &dyn Parallel, receiver: &mut Receiver<'_, Command>, number: &mut u64, parked: &mut Parked) {
         loop {
             match receiver.pop() {
                 Command::Launch(submission) => {
-                    submission.run(self, pool, *number);
+                    let launch = *number;
                     *number += 1;
+                    if parked.lets_pass(&submission, self) {
+                        submission.run(self, pool, launch);
+                    } else {
+                        parked.park(launch, submission);
+                    }
                 }
-                Command::Mark(completion) => completion.succeed(),
-                Command::Stop => return,
+                Command::Mark(completion) => parked.mark(*number, completion),
+                Command::Wake => parked.run(self, pool),
+                Command::Stop => return parked.abandon(self, pool),
             }
         }
     }
 
-    fn alive(&self) -> Result<(), HalError> {
+    pub(super) fn id(&self) -> DeviceId {
+        self.id
+    }
+
+    pub(super) fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// Has the device thread look through the parked launches.
+    pub(super) fn wake(&self) {
+        self.queue.push(Command::Wake);
+    }
+
+    pub(super) fn alive(&self) -> Result<(), HalError> {
         self.lost.get().map_or(Ok(()), |failure| Err(failure.error.clone()))
     }
 
@@ -355,6 +392,8 @@ impl Core {
         tracing::warn!(launch = failure.launch, error = %failure.error, "launch failed");
         if failure.error.kind() == ErrorKind::DeviceLost {
             self.lost.get_or_init(|| failure.clone());
+            // Nothing has to wait any more: it all fails.
+            self.wake();
             return;
         }
         let mut failures = self.failures.lock();
@@ -368,7 +407,9 @@ impl Core {
 
     fn take_unreported(&self) -> Option<Arc<Failure>> {
         let mut failures = self.failures.lock();
-        std::iter::from_fn(|| failures.pop_front()).find(|failure| !failure.is_reported())
+        failures.retain(|failure| !failure.is_reported());
+        let earliest = (0..failures.len()).min_by_key(|&at| failures[at].launch)?;
+        failures.remove(earliest)
     }
 }
 
@@ -420,19 +461,15 @@ impl Device for SimDevice {
     }
 
     fn compile(&self, program: Program) -> Result<ExecutableRef, HalError> {
-        let core = &*self.core;
+        let core = &self.core;
         core.alive()?;
-        let _span = tracing::debug_span!("compile", program = %program.name).entered();
-        if core.faults.as_ref().is_some_and(Plan::fails_compile) {
-            return Err(HalError::new(
-                ErrorKind::Unsupported,
-                format!("injected failure to compile `{}`", program.name),
-            ));
-        }
-        let name = program.name.clone();
-        let machine = Machine::new(program, core.isa).map_err(|error| invalid(format!("`{name}`: {error}")))?;
-        core.compiles.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(SimExecutable::new(core.id, machine)))
+        self.compiler.check(&program)?;
+        let fault = core.faults.as_ref().map_or_else(CompileFault::default, |plan| plan.compile(&program));
+        let executable = match &self.background {
+            Some(background) => self.compiler.compile_later(core, background, program, fault)?,
+            None => SimExecutable::compiled(core.id, self.compiler.compile(core, program, fault)?),
+        };
+        Ok(Arc::new(executable))
     }
 
     fn execute(&self, executable: &ExecutableRef, launch: Launch<'_>) -> Result<Execution, HalError> {
@@ -460,6 +497,7 @@ impl Device for SimDevice {
         let Launched { launches, in_place, busy_nanos } = &*self.core.launched;
         Counters {
             compiles: self.core.compiles.load(Ordering::Relaxed),
+            compiling: self.background.as_ref().map_or(0, |background| background.depth() as u64),
             launches: launches.load(Ordering::Relaxed),
             in_place: in_place.load(Ordering::Relaxed),
             busy: Duration::from_nanos(busy_nanos.load(Ordering::Relaxed)),
@@ -469,6 +507,9 @@ impl Device for SimDevice {
 
 impl Drop for SimDevice {
     fn drop(&mut self) {
+        if let Some(background) = &self.background {
+            background.close();
+        }
         let Some(DeviceThread { handle, process }) = self.thread.take() else { return };
         // In a forked process there is no such thread to stop, and perhaps a lock that it held.
         if check_process(process).is_err() {

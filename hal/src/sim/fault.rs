@@ -1,9 +1,9 @@
 //! Failures on demand, so that every path after one can be tested.
 //!
 //! A plan names events by their number, counted from 0 since the device was opened: the n-th buffer that memory is asked
-//! for (each upload and each output of a launch is one), the n-th compilation, the n-th launch the device takes from its
-//! queue. So a plan does the same thing at every run of the same program; there is no randomness that a seed does not
-//! fix. An empty plan is not consulted at all.
+//! for (each upload and each output of a launch is one), the n-th compilation asked for, the n-th launch submitted. So a
+//! plan does the same thing at every run of the same program; there is no randomness that a seed does not fix. An empty
+//! plan is not consulted at all.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,12 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+use systole_kernels::program::Program;
 
 /// A plan of failures and delays; empty by default.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     allocations: Vec<u64>,
-    compilations: Vec<u64>,
+    compilations: Vec<(Which, CompileFault)>,
     launches: BTreeMap<u64, LaunchFault>,
     delays: Option<Delays>,
 }
@@ -37,6 +38,29 @@ pub(super) enum Effect {
     None,
     Fail,
     Panic,
+    LoseDevice,
+}
+
+/// Which compilations a fault meets.
+#[derive(Clone, Copy, Debug)]
+enum Which {
+    Number(u64),
+    Where(fn(&Program) -> bool),
+}
+
+/// What happens to one compilation; either of it or both.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CompileFault {
+    pub(super) hold: Option<Gate>,
+    pub(super) effect: CompileEffect,
+}
+
+/// How a compilation fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum CompileEffect {
+    #[default]
+    None,
+    Fail,
     LoseDevice,
 }
 
@@ -67,9 +91,32 @@ impl Faults {
 
     /// Compilation `n` is refused.
     #[must_use]
-    pub fn fail_compile(mut self, n: u64) -> Self {
-        self.compilations.push(n);
-        self
+    pub fn fail_compile(self, n: u64) -> Self {
+        self.at_compile(Which::Number(n), None, CompileEffect::Fail)
+    }
+
+    /// Compilations of these programs are refused.
+    #[must_use]
+    pub fn fail_compiles(self, which: fn(&Program) -> bool) -> Self {
+        self.at_compile(Which::Where(which), None, CompileEffect::Fail)
+    }
+
+    /// The device is lost during compilation `n`.
+    #[must_use]
+    pub fn lose_device_at_compile(self, n: u64) -> Self {
+        self.at_compile(Which::Number(n), None, CompileEffect::LoseDevice)
+    }
+
+    /// Compilation `n` waits until `gate` is opened.
+    #[must_use]
+    pub fn hold_compile(self, n: u64, gate: &Gate) -> Self {
+        self.at_compile(Which::Number(n), Some(gate.clone()), CompileEffect::None)
+    }
+
+    /// Compilations of these programs wait until `gate` is opened.
+    #[must_use]
+    pub fn hold_compiles(self, which: fn(&Program) -> bool, gate: &Gate) -> Self {
+        self.at_compile(Which::Where(which), Some(gate.clone()), CompileEffect::None)
     }
 
     /// Launch `n` fails instead of running.
@@ -111,13 +158,18 @@ impl Faults {
         self
     }
 
+    fn at_compile(mut self, which: Which, hold: Option<Gate>, effect: CompileEffect) -> Self {
+        self.compilations.push((which, CompileFault { hold, effect }));
+        self
+    }
+
     fn at_launch(mut self, n: u64, set: impl FnOnce(&mut LaunchFault)) -> Self {
         set(self.launches.entry(n).or_default());
         self
     }
 }
 
-/// Holds a launch until it is opened; clones are the same gate.
+/// Holds a launch or a compilation until it is opened; clones are the same gate.
 #[derive(Clone, Default)]
 pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
@@ -170,10 +222,23 @@ impl Plan {
         self.faults.allocations.iter().any(|n| (first..first + buffers).contains(n))
     }
 
-    /// Counts a compilation; whether it is to fail.
-    pub(super) fn fails_compile(&self) -> bool {
+    /// Counts a compilation of `program`; what happens to it.
+    pub(super) fn compile(&self, program: &Program) -> CompileFault {
         let n = self.compilations.fetch_add(1, Ordering::Relaxed);
-        self.faults.compilations.contains(&n)
+        let mut met = CompileFault::default();
+        for (which, fault) in &self.faults.compilations {
+            let meets = match which {
+                Which::Number(number) => *number == n,
+                Which::Where(which) => which(program),
+            };
+            if meets {
+                met.hold = fault.hold.clone().or(met.hold);
+                if fault.effect != CompileEffect::None {
+                    met.effect = fault.effect;
+                }
+            }
+        }
+        met
     }
 
     /// What happens to launch `n`.

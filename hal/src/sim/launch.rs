@@ -15,7 +15,7 @@ use super::device::Core;
 use super::event::{Completion, Failure};
 use super::executable::SimExecutable;
 use super::fault::Effect;
-use crate::device::Executable;
+use crate::device::Executable as _;
 use crate::error::{ErrorKind, HalError, Label};
 
 /// What is left of `execute` once the caller's thread has done its part.
@@ -46,19 +46,23 @@ impl Submission {
                 failure
             }),
         };
-        self.args.clear();
         match outcome {
             Ok(blocks) => {
+                self.args.clear();
                 for (storage, block) in self.outputs.drain(..).zip(blocks.into_iter().flatten()) {
                     storage.fill(Contents::Block(block));
                 }
                 self.done.succeed();
             }
-            Err(failure) => {
-                self.outputs.clear();
-                self.done.fail(failure);
-            }
+            Err(failure) => self.fail(failure),
         }
+    }
+
+    /// Fails it without running it.
+    pub(super) fn fail(mut self, failure: Arc<Failure>) {
+        self.args.clear();
+        self.outputs.clear();
+        self.done.fail(failure);
     }
 
     /// The failure that keeps this from running: the device's, or the earliest among the arguments (H4).
@@ -97,8 +101,13 @@ impl Submission {
     }
 
     fn compute(&mut self, core: &Core, pool: &dyn Parallel, panics: bool) -> Result<Blocks, HalError> {
+        let machine = match self.executable.outcome() {
+            Some(Ok(machine)) => machine,
+            Some(Err(error)) => return Err(error.clone()),
+            None => unreachable!("a launch is parked until its program is compiled"),
+        };
         let memory = &core.memory().blocks;
-        let name = self.executable.name();
+        let name = &*machine.program().name;
         let give_up = |blocks: Blocks, kind, message| {
             blocks.into_iter().flatten().for_each(|block| memory.give(block));
             Err(HalError::new(kind, message))
@@ -131,7 +140,6 @@ impl Submission {
                 None => Input::Bytes(storage.contents()),
             })
             .collect();
-        let machine = self.executable.machine();
         let started = core.kernel_timing().then(Instant::now);
         let outcome = {
             let mut outputs: SmallVec<[&mut Block; 4]> = blocks.iter_mut().flatten().collect();

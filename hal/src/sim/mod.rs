@@ -6,7 +6,8 @@
 //!
 //! # The parts
 //!
-//! - [`config`], [`profile`], [`fault`]: how a device is opened: which chip, how much memory, which failures.
+//! - [`config`], [`profile`], [`compiler`], [`fault`]: how a device is opened: which chip, how much memory, what kind of
+//!   compiler, which failures.
 //! - `device`: [`SimDevice`]. A call does all it can on the caller's thread: accounting, handles, the event; what is
 //!   left, running the program, is one command.
 //! - `queue`: commands, in order, to the device thread. It runs programs and moves host memory.
@@ -14,7 +15,7 @@
 //!   calls and drops in program order. The *block cache* is the host memory that stands in for it: blocks change hands
 //!   when programs really run. Whether a call runs out of memory is read off the ledger alone, so it does not depend on
 //!   how far the device thread has got.
-//! - `launch`: what the device thread does with a command.
+//! - `launch`: what the device thread does with a command; `parked`: launches whose program is still being compiled.
 //! - `buffer`, `event`, `executable`: what the traits hand out.
 //!
 //! # Handles and storage
@@ -27,8 +28,9 @@
 //!
 //! # What it does not do
 //!
-//! No cost model yet and one queue per device. It does not reorder: real chips do not either as far as buffers tell.
+//! No cost model yet and one queue per device. It reorders only around launches that wait for a compiler.
 
+pub mod compiler;
 pub mod config;
 pub mod fault;
 pub mod profile;
@@ -39,8 +41,10 @@ mod event;
 mod executable;
 mod launch;
 mod memory;
+mod parked;
 mod queue;
 
+pub use compiler::Compiler;
 pub use config::SimConfig;
 pub use device::SimDevice;
 pub use fault::{Faults, Gate};

@@ -40,7 +40,6 @@ mod validate;
 use std::hash::{Hash, Hasher};
 
 use parking_lot::Mutex;
-use smallvec::SmallVec;
 
 pub use error::{InvalidProgram, RunError};
 
@@ -48,7 +47,6 @@ use crate::contract::PackedRhs;
 use crate::memory::{BadFootprint, Block, Outputs};
 use crate::parallel::Parallel;
 use crate::program::{Program, ReduceAlong};
-use crate::shape::{Shape, TensorType};
 use crate::simd::{Isa, with_default_float_environment};
 
 use launch::{Launch, Resolved};
@@ -78,17 +76,36 @@ pub struct Machine {
     last: Mutex<Option<Box<Resolved>>>,
 }
 
+/// Whether a machine can be made of `program`.
+///
+/// # Errors
+/// The first rule of [`program`](crate::program) that it breaks.
+pub fn check(program: &Program) -> Result<(), InvalidProgram> {
+    validate::validate(program)
+}
+
+/// A hash of `program`; equal for equal programs.
+pub fn fingerprint(program: &Program) -> u64 {
+    let mut hasher = rustc_hash::FxHasher::default();
+    program.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The pairs of an input and an output (counted from 0 among the outputs) that may be the same memory, because each tile
+/// reads there only what it then overwrites. A function of the program, which has passed [`check`].
+pub fn in_place(program: &Program) -> Vec<(u16, u16)> {
+    sharing::in_place(program)
+}
+
 impl Machine {
     /// Prepares `program`.
     ///
     /// # Errors
     /// The program breaks a rule of [`program`](crate::program).
     pub fn new(program: Program, isa: Isa) -> Result<Machine, InvalidProgram> {
-        validate::validate(&program)?;
+        check(&program)?;
         let prepared = prepare::prepare(&program);
-        let mut hasher = rustc_hash::FxHasher::default();
-        program.hash(&mut hasher);
-        let fingerprint = hasher.finish();
+        let fingerprint = fingerprint(&program);
         Ok(Machine { program, prepared, isa, fingerprint, last: Mutex::new(None) })
     }
 
@@ -102,29 +119,14 @@ impl Machine {
         self.isa
     }
 
-    /// A hash of the program; equal for equal programs.
+    /// The program's [`fingerprint`].
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
 
-    /// The pairs of an input and an output (counted from 0 among the outputs) that may be the same memory, because each
-    /// tile reads there only what it then overwrites. Depends on the program only.
+    /// The program's [`in_place`] pairs.
     pub fn in_place(&self) -> &[(u16, u16)] {
         &self.prepared.in_place
-    }
-
-    /// Types of the outputs for these launch parameters. A negative extent, which [`run`](Self::run) refuses, counts as 0.
-    ///
-    /// # Panics
-    /// Where there are fewer parameters than [`Program::params`].
-    pub fn output_types(&self, params: &[i64]) -> SmallVec<[TensorType; 4]> {
-        let outputs = self.program.outputs().iter();
-        outputs
-            .map(|buffer| {
-                let extents = buffer.shape.iter().map(|extent| usize::try_from(extent.resolve(params)).unwrap_or(0));
-                TensorType { dtype: buffer.dtype, shape: Shape::new(extents) }
-            })
-            .collect()
     }
 
     /// Runs the program: `inputs` and `outputs` are dense, row-major, of exactly the bytes that their types take.

@@ -466,6 +466,6 @@ fn fingerprints_are_those_of_the_program() {
     };
     assert_eq!(build(LaneOp::Abs).fingerprint(), build(LaneOp::Abs).fingerprint());
     assert_ne!(build(LaneOp::Abs).fingerprint(), build(LaneOp::Negate).fingerprint());
-    let ty = &build(LaneOp::Abs).output_types(&[3, 5])[0];
+    let ty = &build(LaneOp::Abs).program().output_types(&[3, 5])[0];
     assert_eq!(ty.to_string(), "tensor<3x5xf32>");
 }

@@ -29,7 +29,7 @@ fn run(case: &Case, machine: &Machine, shared: Option<(u16, u16)>, pool: &dyn Pa
     let program = &case.program;
     let blocks: Vec<Block> =
         program.buffers.iter().zip(&case.inputs).map(|(buffer, elements)| block(buffer.dtype, elements)).collect();
-    let types = machine.output_types(&case.params);
+    let types = program.output_types(&case.params);
     let mut outputs: Vec<Block> = types
         .iter()
         .map(|ty| {
@@ -78,20 +78,23 @@ fn check(case: &Case, pools: &[&dyn Parallel]) -> usize {
         pairs = machine.in_place().len();
         for shared in shared.chain([None]) {
             for &pool in pools {
-                let outputs = run(case, &machine, shared, pool);
-                for (n, (got, expected)) in outputs.iter().zip(&expected).enumerate() {
-                    if let Some(at) = (0..expected.len()).find(|&at| got[at] != expected[at]) {
-                        panic!(
-                            "output {n}, element {at}: {:?} instead of {:?} on {isa}, {pool:?}, shared {shared:?}, \
-                             parameters {:?}\n{:#?}",
-                            got[at], expected[at], case.params, case.program
-                        );
-                    }
-                }
+                let how = format!("{isa}, {pool:?}, shared {shared:?}");
+                compare(case, &run(case, &machine, shared, pool), &expected, &how);
             }
         }
     }
     pairs
+}
+
+fn compare(case: &Case, outputs: &[Vec<Scalar>], expected: &[Vec<Scalar>], how: &str) {
+    for (n, (got, expected)) in outputs.iter().zip(expected).enumerate() {
+        if let Some(at) = (0..expected.len()).find(|&at| got[at] != expected[at]) {
+            panic!(
+                "output {n}, element {at}: {:?} instead of {:?} on {how}, parameters {:?}\n{:#?}",
+                got[at], expected[at], case.params, case.program
+            );
+        }
+    }
 }
 
 #[test]
@@ -109,4 +112,26 @@ fn random_programs_agree_with_the_interpreter() {
         }
     }
     assert!(pairs > 50, "the programs seldom work in place: {pairs}");
+}
+
+/// A program with its launch parameters written in takes none and computes the same, in its own pairs of shared memory
+/// too.
+#[test]
+fn specialized_programs_agree_with_the_interpreter() {
+    let mut pairs = 0;
+    for seed in 0..300 {
+        let case = case(seed);
+        let expected = oracle::interpret(&case.program, &case.params, &case.scalars, &case.inputs);
+        let program = case.program.specialize(&case.params);
+        let special = Case { program, params: Vec::new(), ..case };
+        assert_eq!(special.program.params, 0);
+        let machine = Machine::new(special.program.clone(), Isa::best());
+        let machine = machine.unwrap_or_else(|error| panic!("seed {seed}: {error}\n{:#?}", special.program));
+        pairs += machine.in_place().len();
+        for shared in machine.in_place().iter().map(|&pair| Some(pair)).chain([None]) {
+            let outputs = run(&special, &machine, shared, &Eager(3, Inline));
+            compare(&special, &outputs, &expected, &format!("seed {seed}, shared {shared:?}"));
+        }
+    }
+    assert!(pairs > 20, "the programs seldom work in place: {pairs}");
 }
