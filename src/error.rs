@@ -1,6 +1,7 @@
 //! What can go wrong, told with the op, the operand types and the user's line.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use systole_fusion::infer::TypeError;
@@ -24,12 +25,15 @@ struct Inner {
     operands: Vec<TensorType>,
     origin: Origin,
     reason: String,
+    /// The file that could not be read or written.
+    path: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Type,
     Argument,
+    File,
     DeviceMismatch,
     OutOfMemory,
     DeviceLost,
@@ -40,7 +44,15 @@ enum Kind {
 
 impl Error {
     fn new(kind: Kind, origin: Origin, reason: impl Into<String>) -> Self {
-        Error(Arc::new(Inner { kind, op: None, method: None, operands: Vec::new(), origin, reason: reason.into() }))
+        Error(Arc::new(Inner {
+            kind,
+            op: None,
+            method: None,
+            operands: Vec::new(),
+            origin,
+            reason: reason.into(),
+            path: None,
+        }))
     }
 
     pub(crate) fn from_type(error: &TypeError, origin: Origin) -> Self {
@@ -51,11 +63,26 @@ impl Error {
             operands: error.operands().to_vec(),
             origin,
             reason: error.reason().to_owned(),
+            path: None,
         }))
     }
 
     pub(crate) fn argument(origin: Origin, reason: impl Into<String>) -> Self {
         Error::new(Kind::Argument, origin, reason)
+    }
+
+    /// A file that is not what a call needs; the reason names it.
+    #[cfg(feature = "files")]
+    pub(crate) fn file(path: &Path, origin: Origin, reason: impl Into<String>) -> Self {
+        Error(Arc::new(Inner {
+            kind: Kind::File,
+            op: None,
+            method: None,
+            operands: Vec::new(),
+            origin,
+            reason: reason.into(),
+            path: Some(path.to_path_buf()),
+        }))
     }
 
     /// A method called on tensors that it does not suit.
@@ -72,6 +99,7 @@ impl Error {
             operands,
             origin,
             reason: reason.into(),
+            path: None,
         }))
     }
 
@@ -86,7 +114,15 @@ impl Error {
     }
 
     pub(crate) fn device_mismatch(op: Opcode, operands: Vec<TensorType>, origin: Origin, reason: String) -> Self {
-        Error(Arc::new(Inner { kind: Kind::DeviceMismatch, op: Some(op), method: None, operands, origin, reason }))
+        Error(Arc::new(Inner {
+            kind: Kind::DeviceMismatch,
+            op: Some(op),
+            method: None,
+            operands,
+            origin,
+            reason,
+            path: None,
+        }))
     }
 
     pub(crate) fn host_out_of_memory(ty: &TensorType, origin: Origin) -> Self {
@@ -94,11 +130,19 @@ impl Error {
     }
 
     pub(crate) fn unsupported(op: Option<Opcode>, operands: Vec<TensorType>, origin: Origin, reason: String) -> Self {
-        Error(Arc::new(Inner { kind: Kind::Unsupported, op, method: None, operands, origin, reason }))
+        Error(Arc::new(Inner { kind: Kind::Unsupported, op, method: None, operands, origin, reason, path: None }))
     }
 
     pub(crate) fn check(op: Opcode, operands: Vec<TensorType>, origin: Origin, reason: String) -> Self {
-        Error(Arc::new(Inner { kind: Kind::Argument, op: Some(op), method: None, operands, origin, reason }))
+        Error(Arc::new(Inner {
+            kind: Kind::Argument,
+            op: Some(op),
+            method: None,
+            operands,
+            origin,
+            reason,
+            path: None,
+        }))
     }
 
     pub(crate) fn from_hal(error: &HalError, op: Option<Opcode>, operands: Vec<TensorType>, origin: Origin) -> Self {
@@ -109,7 +153,7 @@ impl Error {
             ErrorKind::Unavailable => Kind::Unavailable,
             ErrorKind::InvalidProgram | ErrorKind::Internal => Kind::Internal,
         };
-        Error(Arc::new(Inner { kind, op, method: None, operands, origin, reason: error.to_string() }))
+        Error(Arc::new(Inner { kind, op, method: None, operands, origin, reason: error.to_string(), path: None }))
     }
 
     /// The op that failed, where an op did.
@@ -145,6 +189,16 @@ impl Error {
     /// Whether an argument is wrong by itself: an unknown name, a length that does not match, an index out of range.
     pub fn is_argument_error(&self) -> bool {
         self.0.kind == Kind::Argument
+    }
+
+    /// Whether a file could not be read or written, is damaged, or does not hold what was asked of it.
+    pub fn is_file_error(&self) -> bool {
+        self.0.kind == Kind::File
+    }
+
+    /// The file, where it is a file's error.
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
     }
 
     /// Whether tensors of different devices met in one op.

@@ -32,6 +32,8 @@ mod dispatch;
 pub mod embed;
 mod error;
 mod executor;
+#[cfg(feature = "files")]
+pub mod files;
 mod ops;
 mod print;
 mod recorder;

@@ -47,7 +47,7 @@ impl Tensor {
     pub fn from_bytes(device: &Device, dtype: DType, bytes: &[u8], shape: impl Into<Shape>) -> Result<Self> {
         let origin = Origin::caller();
         let ty = TensorType::new(dtype, shape);
-        check_bytes(&ty, bytes, &origin)?;
+        check_bytes(&ty, bytes).map_err(|reason| Error::argument(origin.clone(), reason))?;
         Tensor::upload(stream::current(device.inner(), |stream| stream.shared().clone()), &ty, bytes, &origin)
     }
 
@@ -62,7 +62,7 @@ impl Tensor {
     pub fn from_host(device: &Device, dtype: DType, memory: HostBytes, shape: impl Into<Shape>) -> Result<Self> {
         let origin = Origin::caller();
         let ty = TensorType::new(dtype, shape);
-        check_bytes(&ty, (*memory).as_ref(), &origin)?;
+        check_bytes(&ty, (*memory).as_ref()).map_err(|reason| Error::argument(origin.clone(), reason))?;
         let stream = stream::current(device.inner(), |stream| stream.shared().clone());
         let buffer = stream.device().import(&ty, memory, &origin)?;
         Ok(Tensor::from_value(Value::settled(ty, stream, Ok(buffer))))
@@ -113,8 +113,7 @@ impl Tensor {
         }
         let bytes = self.read(origin.clone())?;
         let mut elements = device::host_room(self.ty(), bytes.len() / T::DTYPE.size(), &origin)?;
-        let element = |bytes| T::from_scalar(Scalar::from_le_bytes(T::DTYPE, bytes));
-        elements.extend(bytes.chunks_exact(T::DTYPE.size()).map(element));
+        elements.extend(elements_of::<T>(&bytes));
         Ok(elements)
     }
 
@@ -187,32 +186,33 @@ impl Drop for Tensor {
     }
 }
 
+/// The elements that these bytes are, row-major and little-endian.
+pub(crate) fn elements_of<T: Element>(bytes: &[u8]) -> impl Iterator<Item = T> {
+    bytes.chunks_exact(T::DTYPE.size()).map(|bytes| T::from_scalar(Scalar::from_le_bytes(T::DTYPE, bytes)))
+}
+
 /// The bounds that inference keeps for every op's result, for tensors that come from the host.
-fn check_type(ty: &TensorType, origin: &Origin) -> Result<()> {
+fn check_type(ty: &TensorType) -> Result<(), String> {
     if ty.rank() > MAX_RANK {
-        return Err(Error::argument(origin.clone(), format!("rank {} exceeds {MAX_RANK}", ty.rank())));
+        return Err(format!("rank {} exceeds {MAX_RANK}", ty.rank()));
     }
     if !addressable(ty) {
-        return Err(Error::argument(origin.clone(), format!("{ty} is too large to address")));
+        return Err(format!("{ty} is too large to address"));
     }
     Ok(())
 }
 
-/// Whether bytes are the elements of a type.
-fn check_bytes(ty: &TensorType, bytes: &[u8], origin: &Origin) -> Result<()> {
-    check_type(ty, origin)?;
+/// Whether bytes are the elements of a type, and else why not.
+pub(crate) fn check_bytes(ty: &TensorType, bytes: &[u8]) -> Result<(), String> {
+    check_type(ty)?;
     if ty.checked_byte_len() != Some(bytes.len()) {
-        let reason =
-            format!("{} elements of {} do not fill shape {}", bytes.len() / ty.dtype.size(), ty.dtype, ty.shape);
-        return Err(Error::argument(origin.clone(), reason));
+        let elements = bytes.len() / ty.dtype.size();
+        return Err(format!("{elements} elements of {} do not fill shape {}", ty.dtype, ty.shape));
     }
     if ty.dtype == DType::Bool
         && let Some(at) = bytes.iter().position(|&byte| byte > 1)
     {
-        return Err(Error::argument(
-            origin.clone(),
-            format!("byte {at} of a bool tensor is {}, not 0 or 1", bytes[at]),
-        ));
+        return Err(format!("byte {at} of a bool tensor is {}, not 0 or 1", bytes[at]));
     }
     Ok(())
 }

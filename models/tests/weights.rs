@@ -4,9 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use expect_test::{Expect, expect};
-use safetensors::Dtype;
-use safetensors::tensor::TensorView;
 use systole::Device;
+use systole::files::{Archive, StoredTensor};
 use systole_models::minilm::{Checkpoint, Config, MiniLm, Parameters, Source, TooLong};
 
 const SMALL: Config = Config {
@@ -47,22 +46,20 @@ fn folder(name: &str, change: impl Fn(&str, Vec<usize>) -> Option<Vec<usize>>) -
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("config.json"), CONFIG).unwrap();
     fs::write(folder.join("tokenizer.json"), TOKENIZER).unwrap();
-    let mut tensors = vec![("pooler.dense.bias".to_owned(), vec![8], vec![0; 32])];
+    let zeros = StoredTensor::new(vec![0f32; 8], [8]).unwrap();
+    let mut tensors = vec![(String::from("pooler.dense.bias"), zeros)];
     let mut parameters = Parameters::random(&SMALL, 1).into_values();
     let made = Parameters::try_from_fn(&SMALL, |name, shape| {
-        let bytes: Vec<u8> = parameters.next().unwrap().into_iter().flat_map(f32::to_le_bytes).collect();
+        let mut elements = parameters.next().unwrap().to_vec::<f32>().unwrap();
         if let Some(shape) = change(name, shape.to_vec()) {
-            tensors.push((name.to_owned(), shape, bytes));
+            // A changed shape leaves elements over; what counts is that the file agrees with itself.
+            elements.truncate(shape.iter().product());
+            tensors.push((name.to_owned(), StoredTensor::new(elements, shape).unwrap()));
         }
         Ok::<_, ()>(())
     });
     assert!(made.is_ok());
-    let views = tensors.iter().map(|(name, shape, bytes)| {
-        // A damaged shape leaves elements over; what counts is that the file agrees with itself.
-        let length = shape.iter().product::<usize>() * 4;
-        (name, TensorView::new(Dtype::F32, shape.clone(), &bytes[..length]).unwrap())
-    });
-    fs::write(folder.join("model.safetensors"), safetensors::serialize(views, None).unwrap()).unwrap();
+    Archive::new(tensors).unwrap().save_safetensors(folder.join("model.safetensors")).unwrap();
     folder
 }
 
@@ -84,7 +81,7 @@ fn an_encoder_is_read_from_a_folder() {
     let tokens = checkpoint.tokenizer().tokens(&["to belong", "or to be", ""], &SMALL, TooLong::Refuse).unwrap();
     assert_eq!(tokens.rows, [vec![2, 4, 5, 6, 3], vec![2, 1, 4, 5, 3], vec![2, 3]]);
     let tokens = checkpoint.tokenizer().tokens(&["to to to to be"], &SMALL, TooLong::Cut).unwrap();
-    assert_eq!((&tokens.rows[..], &tokens.cut[..]), (&[vec![2, 4, 4, 4, 4, 3]][..], &[(0, 7)][..]));
+    assert_eq!((&tokens.rows[..], &tokens.lengths[..]), (&[vec![2, 4, 4, 4, 4, 3]][..], &[7][..]));
 
     let device = Device::simulator().unwrap();
     let model = MiniLm::new(&device, checkpoint.config(), checkpoint.parameters()).unwrap();
@@ -120,14 +117,16 @@ fn truncated_weights_are_refused() {
 #[test]
 fn weights_of_another_model_are_refused() {
     let lacks = folder("lacks", |name, shape| (name != "encoder.layer.0.output.dense.bias").then_some(shape));
-    check(&lacks, &expect!["FOLDER/model.safetensors: there is no parameter encoder.layer.0.output.dense.bias"]);
+    check(&lacks, &expect!["FOLDER/model.safetensors: there is no tensor `encoder.layer.0.output.dense.bias`"]);
     let smaller = folder("smaller", |name, shape| match name {
         "embeddings.word_embeddings.weight" => Some(vec![7, 8]),
         _ => Some(shape),
     });
     check(
         &smaller,
-        &expect!["FOLDER/model.safetensors: parameter embeddings.word_embeddings.weight is F32 [7, 8], not F32 [8, 8]"],
+        &expect![
+            "FOLDER/model.safetensors: tensor `embeddings.word_embeddings.weight` is tensor<7x8xf32>, not tensor<8x8xf32>"
+        ],
     );
 }
 

@@ -4,7 +4,8 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use safetensors::{Dtype, SafeTensors};
+use systole::files::{Archive, StoredTensor};
+use systole::{DType, TensorType};
 
 use super::config::Config;
 use super::parameters::Parameters;
@@ -55,7 +56,7 @@ pub enum Source {
 pub struct Checkpoint {
     config: Config,
     tokenizer: Tokenizer,
-    parameters: Parameters<Vec<f32>>,
+    parameters: Parameters<StoredTensor>,
 }
 
 impl Checkpoint {
@@ -88,8 +89,7 @@ impl Checkpoint {
             let (tokens, rows) = (tokenizer.vocabulary(), config.vocabulary);
             return Err(in_folder(TOKENIZER, &format!("has {tokens} tokens, and {CONFIG} a vocabulary of {rows}")));
         }
-        let file = read(PARAMETERS)?;
-        let parameters = parameters(&config, &file).map_err(|error| in_folder(PARAMETERS, &error))?;
+        let parameters = parameters(&config, &folder.join(PARAMETERS))?;
         Ok(Checkpoint { config, tokenizer, parameters })
     }
 
@@ -104,7 +104,7 @@ impl Checkpoint {
     }
 
     /// Parameters.
-    pub fn parameters(&self) -> &Parameters<Vec<f32>> {
+    pub fn parameters(&self) -> &Parameters<StoredTensor> {
         &self.parameters
     }
 }
@@ -116,16 +116,16 @@ impl fmt::Debug for Checkpoint {
     }
 }
 
-fn parameters(config: &Config, file: &[u8]) -> Result<Parameters<Vec<f32>>> {
-    let tensors = SafeTensors::deserialize(file)
-        .map_err(|error| Error::weights(format!("this is no whole safetensors file ({error})")))?;
+fn parameters(config: &Config, path: &Path) -> Result<Parameters<StoredTensor>> {
+    let unusable = |error: systole::Error| Error::weights(error.reason());
+    let archive = Archive::load_safetensors(path).map_err(unusable)?;
     Parameters::try_from_fn(config, |name, shape| {
-        let tensor = tensors.tensor(name).map_err(|_| Error::weights(format!("there is no parameter {name}")))?;
-        if tensor.dtype() != Dtype::F32 || tensor.shape() != shape {
-            let (dtype, found) = (tensor.dtype(), tensor.shape());
-            return Err(Error::weights(format!("parameter {name} is {dtype:?} {found:?}, not F32 {shape:?}")));
+        let parameter = archive.tensor(name).map_err(unusable)?;
+        let (found, expected) = (parameter.ty(), TensorType::new(DType::F32, shape));
+        if *found != expected {
+            let file = path.display();
+            return Err(Error::weights(format!("{file}: tensor `{name}` is {found}, not {expected}")));
         }
-        let elements = tensor.data().chunks_exact(size_of::<f32>());
-        Ok(elements.map(|bytes| f32::from_le_bytes(bytes.try_into().expect("chunks of four bytes"))).collect())
+        Ok(parameter.clone())
     })
 }

@@ -5,6 +5,7 @@
 //! a sum of weights, or as a factor of values, +0 leaves the bits of what it meets (docs/numerics.md N6, N8). The mean
 //! over a row adds ±0 for what is no token, likewise.
 
+use systole::files::StoredTensor;
 use systole::{Device, DotDims, Result, Shape, Tensor};
 
 use super::batch::Batch;
@@ -21,11 +22,11 @@ pub struct MiniLm {
 }
 
 impl MiniLm {
-    /// Copies parameters to `device`.
+    /// Puts parameters on `device`, which reads them where they are.
     ///
     /// # Errors
     /// The device is out of memory.
-    pub fn new(device: &Device, config: &Config, parameters: &Parameters<Vec<f32>>) -> Result<Self> {
+    pub fn new(device: &Device, config: &Config, parameters: &Parameters<StoredTensor>) -> Result<Self> {
         Ok(MiniLm { config: config.clone(), parameters: parameters.upload(config, device)? })
     }
 

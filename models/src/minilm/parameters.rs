@@ -3,9 +3,8 @@
 //! One structure holds whatever belongs to each parameter: its tensor, its gradient, its moments. It is made and walked
 //! in one order, so that what belongs together meets.
 
-use std::convert::Infallible;
-
-use systole::{Device, Shape, Tensor};
+use systole::files::StoredTensor;
+use systole::{Device, Tensor};
 
 use super::config::Config;
 use crate::mersenne::MersenneTwister;
@@ -151,7 +150,7 @@ fn affine<T, E>(
     Ok(Affine { weight, bias: make(&format!("{name}.bias"), &shape[..1])? })
 }
 
-impl Parameters<Vec<f32>> {
+impl Parameters<StoredTensor> {
     /// Random parameters, the same for the same seed: for tests, and for encoders of other sizes. Numbers are normal;
     /// weights of maps are divided by the root of their inputs, and biases and deviations of norms from 1 are small.
     pub fn random(config: &Config, seed: u32) -> Self {
@@ -164,30 +163,28 @@ impl Parameters<Vec<f32>> {
                 _ => (0.0, SMALL),
             };
             let elements = shape.iter().product();
-            let elements = (0..elements).map(|_| (centre + scale * generator.normal()) as f32);
-            Ok::<_, Infallible>(elements.collect())
+            let elements = (0..elements).map(|_| (centre + scale * generator.normal()) as f32).collect();
+            StoredTensor::new(elements, shape)
         });
-        match made {
-            Ok(parameters) => parameters,
-            Err(never) => match never {},
-        }
+        made.expect("there are as many elements as the shape asks for")
     }
 
-    /// Copies every parameter to `device`.
+    /// Every parameter on `device`, which reads them where they are.
     ///
     /// # Errors
     /// The device is out of memory.
     pub fn upload(&self, config: &Config, device: &Device) -> systole::Result<Parameters<Tensor>> {
-        let mut elements = self.iter();
-        Parameters::try_from_fn(config, |_, shape| {
-            let elements = elements.next().expect("parameters are walked in the order in which they are made");
-            Tensor::from_slice(device, elements, Shape::from(shape))
+        let mut stored = self.iter();
+        Parameters::try_from_fn(config, |_, _| {
+            stored.next().expect("parameters are walked in the order in which they are made").to_device(device)
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use super::*;
 
     #[test]

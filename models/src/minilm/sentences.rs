@@ -41,12 +41,8 @@ impl Sentences {
         let config = checkpoint.config();
         let tokens = checkpoint.tokenizer().tokens(&texts, config, TooLong::Cut)?;
         let batch = Batch::new(&tokens.rows, config)?;
-        let texts = texts.into_iter().zip(&tokens.rows).enumerate();
-        let texts = texts.map(|(at, (text, row))| {
-            let whole = tokens.cut.iter().find(|(cut, _)| *cut == at).map(|&(_, whole)| whole);
-            Text { text, tokens: whole.unwrap_or(row.len()), taken: row.len() }
-        });
-        let texts = texts.collect();
+        let texts = texts.into_iter().zip(tokens.lengths).zip(&tokens.rows);
+        let texts = texts.map(|((text, tokens), row)| Text { text, tokens, taken: row.len() }).collect();
         Ok(Sentences { checkpoint, batch, texts })
     }
 }

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 /// What becomes of a sentence with more tokens than the encoder has positions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TooLong {
-    /// The tokens that are too many are left out, and the sentence is named in [`Tokens::cut`].
+    /// The tokens that are too many are left out; [`Tokens::lengths`] tells how many there were.
     Cut,
     /// It is an error.
     Refuse,
@@ -27,8 +27,8 @@ pub struct Tokenizer(tokenizers::Tokenizer);
 pub struct Tokens {
     /// Ids of each sentence, between the token that begins a row and the one that ends it.
     pub rows: Vec<Vec<u32>>,
-    /// Sentences that were cut: which, and how many tokens they have whole.
-    pub cut: Vec<(usize, usize)>,
+    /// Tokens of each sentence when it is whole: more than its row has if it was cut.
+    pub lengths: Vec<usize>,
 }
 
 impl Tokenizer {
@@ -56,7 +56,8 @@ impl Tokenizer {
     /// # Errors
     /// A sentence has more tokens than the encoder has positions, and `too_long` says to refuse it.
     pub fn tokens<S: AsRef<str>>(&self, sentences: &[S], config: &Config, too_long: TooLong) -> Result<Tokens> {
-        let mut tokens = Tokens { rows: Vec::with_capacity(sentences.len()), cut: Vec::new() };
+        let room = sentences.len();
+        let mut tokens = Tokens { rows: Vec::with_capacity(room), lengths: Vec::with_capacity(room) };
         for (at, sentence) in sentences.iter().enumerate() {
             let encoding = self
                 .0
@@ -70,12 +71,12 @@ impl Tokenizer {
                         format!("sentence {} has {length} tokens, more than the {most} of the encoder", at + 1);
                     return Err(Error::input(reason));
                 }
-                tokens.cut.push((at, length));
                 let last = row[length - 1];
                 row.truncate(most - 1);
                 row.push(last);
             }
             tokens.rows.push(row);
+            tokens.lengths.push(length);
         }
         Ok(tokens)
     }
