@@ -2,10 +2,11 @@
 //!
 //! Vocabulary that the whole workspace shares: [`DType`], [`Shape`], [`TensorType`], [`Scalar`], and the tile
 //! [`program`] that fusion lowers to and the simulator runs. Execution: [`machine`] runs a program over tiles with the
-//! vector loops of [`lanes`], [`reduce`] and [`contract`], on the instruction set and thread pool it is given.
+//! vector loops of [`lanes`], [`reduce`], [`arg_reduce`] and [`contract`], on the instruction set and thread pool it is given.
 //!
 //! This crate knows nothing of traces, devices or users.
 
+pub mod arg_reduce;
 pub mod contract;
 pub mod dtype;
 pub mod lanes;

@@ -328,6 +328,24 @@ pub enum Monoid {
     Or,
 }
 
+/// What an arg-reduction looks for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Extreme {
+    /// The greatest value: argmax.
+    Greatest,
+    /// The least value: argmin.
+    Least,
+}
+
+/// Which half of an arg-reduction's winning pair is meant.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Winner {
+    /// Its value.
+    Value,
+    /// Its index.
+    Index,
+}
+
 /// One instruction; each defines its register once, before any use.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Instr {
@@ -391,6 +409,21 @@ pub enum Instr {
         src: Reg,
         /// Initial value, a register that varies along nothing.
         init: Reg,
+    },
+    /// Find the first of pairs of a value and an index along [`Program::reduce`], in the order of docs/numerics.md.
+    ArgReduce {
+        /// What is looked for.
+        extreme: Extreme,
+        /// What is wanted of the pair that is found.
+        wanted: Winner,
+        /// Result: [`Vary::ROWS`] or [`Vary::COLS`] (whatever is left of the operands'), of the wanted half's dtype.
+        dst: Reg,
+        /// Values.
+        values: Reg,
+        /// An integer beside each value.
+        indices: Reg,
+        /// A further pair, of registers that vary along nothing.
+        init: (Reg, Reg),
     },
     /// Contraction over [`Program::contract`] (flattened row-major): `lhs` varies along rows, `rhs` along columns, both
     /// along outer axes; `dst` varies along both. Order as in docs/numerics.md: blocks of 128. `dst` has the operands'

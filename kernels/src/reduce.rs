@@ -77,19 +77,19 @@ macro_rules! body {
 
 /// A float as an integer of the same order; its own inverse on keys of numbers.
 #[inline(always)]
-fn flip(bits: i32) -> i32 {
+pub(crate) fn flip(bits: i32) -> i32 {
     bits ^ (((bits >> 31) as u32) >> 1) as i32
 }
 
 /// The order key of a float in which a NaN is above all numbers.
 #[inline(always)]
-fn key_nan_above(x: f32) -> i32 {
+pub(crate) fn key_nan_above(x: f32) -> i32 {
     flip(canonical(x).to_bits() as i32)
 }
 
 /// The order key of a float in which a NaN is below all numbers: the key of the canonical NaN with the sign set.
 #[inline(always)]
-fn key_nan_below(x: f32) -> i32 {
+pub(crate) fn key_nan_below(x: f32) -> i32 {
     let bits = canonical(x).to_bits();
     flip((if bits == 0x7fc0_0000 { 0xffc0_0000 } else { bits }) as i32)
 }

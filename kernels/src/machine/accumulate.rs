@@ -65,11 +65,11 @@ impl Tile<'_> {
         }
     }
 
-    fn along(&self) -> ReduceAlong {
+    pub(super) fn along(&self) -> ReduceAlong {
         self.program.reduce.expect("validation admits reductions only with a direction")
     }
 
-    fn is_dense(&self, reg: Reg, dims: (usize, usize)) -> bool {
+    pub(super) fn is_dense(&self, reg: Reg, dims: (usize, usize)) -> bool {
         matches!(self.whole(reg), Some(Source::Slice(_))) && self.dims(self.vary(reg)) == dims
     }
 
@@ -144,6 +144,7 @@ impl Tile<'_> {
         let prepared = self.prepared;
         match &prepared.steps[at] {
             Step::Reduce { src, reducer, acc, .. } => self.feed(*src, reducer, *acc),
+            Step::ArgReduce { .. } => self.feed_arg(at),
             other => unreachable!("only reductions have accumulators, not {other:?}"),
         }
     }
@@ -156,6 +157,7 @@ impl Tile<'_> {
                 let init = self.number(*init);
                 self.finish(*dst, *src, init, reducer, *acc)
             }
+            Step::ArgReduce { .. } => self.finish_arg(at),
             other => unreachable!("only reductions have accumulators, not {other:?}"),
         }
     }

@@ -41,6 +41,7 @@ pub(super) fn operands(instr: &Instr) -> SmallVec<[Reg; 3]> {
         }
         Instr::Lane { args, .. } => args.clone(),
         Instr::Reduce { src, init, .. } => SmallVec::from_slice(&[*src, *init]),
+        Instr::ArgReduce { values, indices, init, .. } => SmallVec::from_slice(&[*values, *indices, init.0, init.1]),
         Instr::Store { src, .. } => SmallVec::from_slice(&[*src]),
     }
 }
@@ -54,8 +55,24 @@ pub(super) fn defined(instr: &Instr) -> Option<Reg> {
         | Instr::Iota { dst, .. }
         | Instr::Lane { dst, .. }
         | Instr::Reduce { dst, .. }
+        | Instr::ArgReduce { dst, .. }
         | Instr::Dot { dst, .. } => Some(dst),
         Instr::Store { .. } => None,
+    }
+}
+
+/// Whether an instruction combines along the reduced axes.
+pub(super) fn is_reduction(instr: &Instr) -> bool {
+    match instr {
+        Instr::Reduce { .. } | Instr::ArgReduce { .. } => true,
+        Instr::Load { .. }
+        | Instr::Gather { .. }
+        | Instr::Overlay { .. }
+        | Instr::Scalar { .. }
+        | Instr::Iota { .. }
+        | Instr::Lane { .. }
+        | Instr::Dot { .. }
+        | Instr::Store { .. } => false,
     }
 }
 
@@ -92,7 +109,7 @@ pub(super) fn reg_stages(program: &Program) -> Vec<usize> {
     for instr in &program.body {
         let ready = operands(instr).iter().map(|operand| stages[usize::from(operand.0)]).max().unwrap_or(0);
         if let Some(dst) = defined(instr) {
-            stages[usize::from(dst.0)] = ready + usize::from(matches!(instr, Instr::Reduce { .. }));
+            stages[usize::from(dst.0)] = ready + usize::from(is_reduction(instr));
         }
     }
     stages

@@ -22,6 +22,7 @@
 //! that was not known when the crate was compiled.
 
 mod accumulate;
+mod arg_reduce;
 pub(crate) mod axes;
 mod dataflow;
 mod error;

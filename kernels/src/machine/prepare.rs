@@ -6,8 +6,9 @@
 
 use smallvec::SmallVec;
 
+use crate::arg_reduce::ArgReducer;
 use crate::lanes::{self, LaneFn};
-use crate::program::{Access, DimMap, Extent, IndexComponent, IndexSource, Instr, Placement, Program, Reg};
+use crate::program::{Access, DimMap, Extent, IndexComponent, IndexSource, Instr, Placement, Program, Reg, Winner};
 use crate::reduce::Reducer;
 
 use super::dataflow::{defined, is_large, last_use, operands, reg, stores};
@@ -97,6 +98,15 @@ pub(crate) enum Step {
         reducer: Reducer,
         acc: usize,
     },
+    ArgReduce {
+        dst: Reg,
+        values: Reg,
+        indices: Reg,
+        init: (Reg, Reg),
+        reducer: ArgReducer,
+        wanted: Winner,
+        acc: usize,
+    },
     Dot {
         dst: Reg,
         lhs: usize,
@@ -122,6 +132,7 @@ impl Step {
             | Step::Iota { dst, .. }
             | Step::Lane { dst, .. }
             | Step::Reduce { dst, .. }
+            | Step::ArgReduce { dst, .. }
             | Step::Dot { dst, .. } => Some(dst),
             Step::Store { .. } => None,
         }
@@ -227,6 +238,19 @@ pub(crate) fn prepare(program: &Program) -> Prepared {
                 let reducer = reducer.expect("validation looked the body up");
                 Step::Reduce { dst: *dst, src: *src, init: *init, reducer, acc: accumulators - 1 }
             }
+            Instr::ArgReduce { extreme, wanted, dst, values, indices, init } => {
+                accumulators += 1;
+                let reducer = ArgReducer::new(*extreme, reg(program, *values).dtype, reg(program, *indices).dtype);
+                Step::ArgReduce {
+                    dst: *dst,
+                    values: *values,
+                    indices: *indices,
+                    init: *init,
+                    reducer: reducer.expect("validation admits integer indices only"),
+                    wanted: *wanted,
+                    acc: accumulators - 1,
+                }
+            }
             Instr::Dot { dst, lhs, rhs } => {
                 let (lhs_input, rhs_input) = (usize::from(lhs.buffer), usize::from(rhs.buffer));
                 Step::Dot { dst: *dst, lhs: add(lhs), rhs: add(rhs), lhs_input, rhs_input }
@@ -245,12 +269,12 @@ pub(crate) fn prepare(program: &Program) -> Prepared {
     }
     let (regs, large_slots, slots) = assign_slots(program);
     for step in &mut steps {
-        if let Step::Reduce { acc, .. } = step {
+        if let Step::Reduce { acc, .. } | Step::ArgReduce { acc, .. } = step {
             *acc += slots;
         }
     }
     Prepared {
-        stages: stages(program, &steps),
+        stages: stages(program),
         in_place: in_place(program),
         stored: stored(program, &steps),
         dot: program.body.iter().position(|instr| matches!(instr, Instr::Dot { .. })),
@@ -317,6 +341,7 @@ fn early(program: &Program) -> Vec<bool> {
 fn work(instr: &Instr) -> usize {
     match instr {
         Instr::Lane { op, .. } => op.work(),
+        Instr::ArgReduce { .. } => 4,
         Instr::Gather { .. } | Instr::Overlay { .. } => 4,
         Instr::Load { .. } | Instr::Store { .. } | Instr::Reduce { .. } | Instr::Iota { .. } => 1,
         Instr::Scalar { .. } | Instr::Dot { .. } => 0,

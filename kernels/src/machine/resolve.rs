@@ -116,6 +116,7 @@ pub(crate) fn resolve(
             | Step::Iota { .. }
             | Step::Lane { .. }
             | Step::Reduce { .. }
+            | Step::ArgReduce { .. }
             | Step::Dot { .. }
             | Step::Store { .. } => {}
         }
@@ -343,6 +344,7 @@ fn check_bounds(program: &Program, prepared: &Prepared, views: &Views) -> Result
             | Step::Iota { .. }
             | Step::Lane { .. }
             | Step::Reduce { .. }
+            | Step::ArgReduce { .. }
             | Step::Store { .. } => {}
         }
     }
@@ -359,6 +361,10 @@ fn is_transposed(view: &View<'_>) -> bool {
 fn variation(program: &Program, prepared: &Prepared, views: &Views, both: Vary) -> SmallVec<[Vary; 16]> {
     let mut vary = SmallVec::<[Vary; 16]>::new();
     vary.resize(program.regs.len(), Vary::NONE);
+    let reduced = |along: Vary| match program.reduce {
+        Some(ReduceAlong::Cols) => Vary { cols: false, ..along },
+        Some(ReduceAlong::Rows) | None => Vary { rows: false, ..along },
+    };
     for step in &prepared.steps {
         let along = match step {
             Step::Load { access, .. } | Step::Iota { access, .. } => views.anchors[*access].vary,
@@ -369,12 +375,9 @@ fn variation(program: &Program, prepared: &Prepared, views: &Views, both: Vary) 
             Step::Overlay { .. } | Step::Dot { .. } => both,
             Step::Scalar { .. } => Vary::NONE,
             Step::Lane { args, .. } => args.iter().fold(Vary::NONE, |along, arg| along.join(vary[usize::from(arg.0)])),
-            Step::Reduce { src, .. } => {
-                let along = vary[usize::from(src.0)];
-                match program.reduce {
-                    Some(ReduceAlong::Cols) => Vary { cols: false, ..along },
-                    Some(ReduceAlong::Rows) | None => Vary { rows: false, ..along },
-                }
+            Step::Reduce { src, .. } => reduced(vary[usize::from(src.0)]),
+            Step::ArgReduce { values, indices, .. } => {
+                reduced(vary[usize::from(values.0)].join(vary[usize::from(indices.0)]))
             }
             Step::Store { .. } => continue,
         };
@@ -398,6 +401,7 @@ fn ahead(prepared: &Prepared, views: &Views, vary: &[Vary]) -> (SmallVec<[u16; 1
             | Step::Iota { dst, .. }
             | Step::Lane { dst, .. }
             | Step::Reduce { dst, .. }
+            | Step::ArgReduce { dst, .. }
             | Step::Dot { dst, .. } => vary[usize::from(dst.0)].rows,
         };
         let list = if rows || !prepared.early[at] { &mut by_row } else { &mut ahead };

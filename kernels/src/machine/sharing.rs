@@ -49,7 +49,7 @@ fn may_share(program: &Program, input: u16, store: usize) -> bool {
             access.dims == stored.dims && at < store && needs[usize::from(dst.0)] <= written
         }
         Instr::Load { .. } | Instr::Lane { .. } | Instr::Scalar { .. } | Instr::Iota { .. } => true,
-        Instr::Reduce { .. } | Instr::Store { .. } => true,
+        Instr::Reduce { .. } | Instr::ArgReduce { .. } | Instr::Store { .. } => true,
         Instr::Overlay { buffer, .. } => *buffer != input,
         Instr::Gather { access, indices, .. } => {
             let in_it = |component: &IndexComponent| match &component.index {
@@ -82,7 +82,7 @@ fn latest_needs(program: &Program, stages: &[usize]) -> Vec<usize> {
         let ready = operands.iter().map(|operand| stages[usize::from(operand.0)]).max().unwrap_or(0);
         let need = match (instr, defined(instr)) {
             // The result of a reduction is kept, so its operands are done with.
-            (Instr::Reduce { .. }, _) | (_, None) => ready,
+            (Instr::Reduce { .. } | Instr::ArgReduce { .. }, _) | (_, None) => ready,
             (_, Some(dst)) => ready.max(needs[usize::from(dst.0)]),
         };
         for operand in operands {

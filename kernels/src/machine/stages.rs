@@ -6,8 +6,7 @@
 
 use crate::program::{Instr, Program};
 
-use super::dataflow::{moves_reduced, operands, reduced, reg_stages, vary};
-use super::prepare::Step;
+use super::dataflow::{is_reduction, moves_reduced, operands, reduced, reg_stages, vary};
 
 /// The steps of one stage, by number, in program order.
 #[derive(Clone, Default, Debug)]
@@ -20,7 +19,7 @@ pub(crate) struct Stage {
     pub(crate) reductions: Vec<usize>,
 }
 
-pub(super) fn stages(program: &Program, steps: &[Step]) -> Vec<Stage> {
+pub(super) fn stages(program: &Program) -> Vec<Stage> {
     if program.reduce.is_none() {
         return Vec::new();
     }
@@ -33,7 +32,7 @@ pub(super) fn stages(program: &Program, steps: &[Step]) -> Vec<Stage> {
         let chunked = match instr {
             Instr::Store { access, .. } => moves_reduced(program, access),
             // A reduction is fed chunk by chunk; its result is made when the chunks have passed.
-            Instr::Reduce { .. } => true,
+            Instr::Reduce { .. } | Instr::ArgReduce { .. } => true,
             Instr::Load { dst, .. }
             | Instr::Gather { dst, .. }
             | Instr::Overlay { dst, .. }
@@ -51,7 +50,7 @@ pub(super) fn stages(program: &Program, steps: &[Step]) -> Vec<Stage> {
         let mut wanted = vec![false; program.regs.len()];
         for (at, instr) in program.body.iter().enumerate().rev() {
             let needed = match instr {
-                Instr::Reduce { .. } => ready(instr) == s,
+                Instr::Reduce { .. } | Instr::ArgReduce { .. } => ready(instr) == s,
                 Instr::Store { access, .. } => ready(instr) == s && moves_reduced(program, access),
                 Instr::Load { dst, .. }
                 | Instr::Gather { dst, .. }
@@ -69,8 +68,7 @@ pub(super) fn stages(program: &Program, steps: &[Step]) -> Vec<Stage> {
             }
         }
         stage.chunked.reverse();
-        stage.reductions =
-            stage.chunked.iter().copied().filter(|&at| matches!(steps[at], Step::Reduce { .. })).collect();
+        stage.reductions = stage.chunked.iter().copied().filter(|&at| is_reduction(&program.body[at])).collect();
     }
     stages
 }

@@ -60,6 +60,7 @@ impl<'t> Tile<'t> {
             }
             Step::Lane { dst, kernel, args } => self.lane(*dst, *kernel, args),
             Step::Reduce { dst, src, init, reducer, acc } => self.reduce(*dst, *src, *init, reducer, *acc),
+            Step::ArgReduce { .. } => self.arg_reduce(at),
             Step::Dot { dst, lhs, rhs, lhs_input, rhs_input } => self.dot(*dst, *lhs, *rhs, *lhs_input, *rhs_input),
             Step::Store { src, output, .. } => {
                 self.store(*src, *output);

@@ -2,12 +2,13 @@
 //!
 //! What depends on launch parameters (bounds, coverage of outputs) is checked at launch.
 
+use crate::arg_reduce::ArgReducer;
 use crate::contract::contracts;
 use crate::dtype::DType;
 use crate::lanes;
 use crate::program::{
-    Access, BufferType, DimMap, Domain, Extent, IndexComponent, IndexSource, Instr, LaneOp, Low, Monoid, Placement,
-    Program, ReduceAlong, Reg, RegType, Vary,
+    Access, BufferType, DimMap, Domain, Extent, Extreme, IndexComponent, IndexSource, Instr, LaneOp, Low, Monoid,
+    Placement, Program, ReduceAlong, Reg, RegType, Vary, Winner,
 };
 use crate::reduce::Reducer;
 
@@ -200,6 +201,9 @@ impl Check<'_> {
             }
             Instr::Lane { op, dst, args } => self.lane(*op, *dst, args),
             Instr::Reduce { monoid, dst, src, init } => self.reduce(*monoid, *dst, *src, *init),
+            Instr::ArgReduce { extreme, wanted, dst, values, indices, init } => {
+                self.arg_reduce(*extreme, *wanted, *dst, (*values, *indices), *init)
+            }
             Instr::Dot { dst, lhs, rhs } => self.dot(*dst, lhs, rhs),
             Instr::Store { src, access } => self.store(*src, access),
         }
@@ -244,7 +248,7 @@ impl Check<'_> {
             Instr::Iota { axis, .. } => extent(*axis) == Some(Extent::ONE),
             Instr::Lane { args, .. } => args.iter().all(|arg| self.still[usize::from(arg.0)]),
             // Of a reduction over all there is.
-            Instr::Reduce { .. } => {
+            Instr::Reduce { .. } | Instr::ArgReduce { .. } => {
                 one(&domain.outer)
                     && match self.program.reduce {
                         Some(ReduceAlong::Cols) => one(&domain.rows),
@@ -308,15 +312,44 @@ impl Check<'_> {
     }
 
     fn reduce(&mut self, monoid: Monoid, dst: Reg, src: Reg, init: Reg) -> Result<(), Broken> {
-        let along =
-            self.program.reduce.ok_or_else(|| String::from("a reduction in a program that declares no direction"))?;
         let (src, init) = (self.used(src)?, self.used(init)?);
         ensure(Reducer::new(monoid, src.dtype).is_some(), || format!("{monoid:?} does not reduce {}", src.dtype))?;
         ensure(init.dtype == src.dtype, || format!("an initial value of {} for {}", init.dtype, src.dtype))?;
         ensure(init.vary == Vary::NONE, || format!("an initial value that varies along {}", Words(init.vary)))?;
+        self.reduced(dst, src.dtype, src.vary)
+    }
+
+    fn arg_reduce(
+        &mut self,
+        extreme: Extreme,
+        wanted: Winner,
+        dst: Reg,
+        (values, indices): (Reg, Reg),
+        init: (Reg, Reg),
+    ) -> Result<(), Broken> {
+        let (values, indices) = (self.used(values)?, self.used(indices)?);
+        ensure(ArgReducer::new(extreme, values.dtype, indices.dtype).is_some(), || {
+            format!("indices of dtype {}", indices.dtype)
+        })?;
+        for (init, along) in [(init.0, values), (init.1, indices)] {
+            let init = self.used(init)?;
+            ensure(init.dtype == along.dtype, || format!("an initial value of {} for {}", init.dtype, along.dtype))?;
+            ensure(init.vary == Vary::NONE, || format!("an initial value that varies along {}", Words(init.vary)))?;
+        }
+        let dtype = match wanted {
+            Winner::Value => values.dtype,
+            Winner::Index => indices.dtype,
+        };
+        self.reduced(dst, dtype, values.vary.join(indices.vary))
+    }
+
+    /// Defines what is left of operands that vary so.
+    fn reduced(&mut self, dst: Reg, dtype: DType, vary: Vary) -> Result<(), Broken> {
+        let along =
+            self.program.reduce.ok_or_else(|| String::from("a reduction in a program that declares no direction"))?;
         let left = match along {
-            ReduceAlong::Cols => Vary { cols: false, ..src.vary },
-            ReduceAlong::Rows => Vary { rows: false, ..src.vary },
+            ReduceAlong::Cols => Vary { cols: false, ..vary },
+            ReduceAlong::Rows => Vary { rows: false, ..vary },
         };
         let declared = self.reg(dst)?.vary;
         let along_reduced = match along {
@@ -324,7 +357,7 @@ impl Check<'_> {
             ReduceAlong::Rows => declared.rows,
         };
         ensure(!along_reduced, || format!("register {} varies along the axes that were reduced", dst.0))?;
-        self.defines(dst, src.dtype, left)
+        self.defines(dst, dtype, left)
     }
 
     fn dot(&mut self, dst: Reg, lhs: &Access, rhs: &Access) -> Result<(), Broken> {

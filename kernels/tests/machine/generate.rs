@@ -4,8 +4,8 @@ use smallvec::SmallVec;
 use systole_kernels::contract::contracts;
 use systole_kernels::lanes;
 use systole_kernels::program::{
-    Access, BufferType, Comparison, DimMap, Domain, Extent, IndexComponent, IndexSource, Instr, LaneOp, Low, Monoid,
-    Order, Placement, Program, ReduceAlong, Reg, RegType, Vary,
+    Access, BufferType, Comparison, DimMap, Domain, Extent, Extreme, IndexComponent, IndexSource, Instr, LaneOp, Low,
+    Monoid, Order, Placement, Program, ReduceAlong, Reg, RegType, Vary, Winner,
 };
 use systole_kernels::reduce::Reducer;
 use systole_kernels::{DType, Scalar};
@@ -393,6 +393,9 @@ impl Builder {
 
     fn reduce(&mut self) {
         let Some(along) = self.reduce else { return };
+        if self.rng.chance(4) {
+            return self.arg_reduce(along);
+        }
         let src = Reg((self.regs.len() - 1 - self.rng.below(self.regs.len().min(4))) as u16);
         let RegType { dtype, vary } = self.regs[usize::from(src.0)];
         let monoid = self.rng.pick(&[
@@ -407,7 +410,18 @@ impl Builder {
         if Reducer::new(monoid, dtype).is_none() {
             return;
         }
-        let init = match (0..self.regs.len()).find(|&reg| self.regs[reg] == RegType { dtype, vary: Vary::NONE }) {
+        let init = self.init(dtype);
+        let vary = match along {
+            ReduceAlong::Cols => Vary { cols: false, ..vary },
+            ReduceAlong::Rows => Vary { rows: false, ..vary },
+        };
+        let dst = self.reg(dtype, vary);
+        self.body.push(Instr::Reduce { monoid, dst, src, init });
+    }
+
+    /// A register that varies along nothing.
+    fn init(&mut self, dtype: DType) -> Reg {
+        match (0..self.regs.len()).find(|&reg| self.regs[reg] == RegType { dtype, vary: Vary::NONE }) {
             Some(reg) => Reg(reg as u16),
             None => {
                 let outer: Vec<u8> = (0..self.domain.outer.len() as u8).collect();
@@ -417,13 +431,28 @@ impl Builder {
                 self.body.push(Instr::Load { dst, access });
                 dst
             }
-        };
+        }
+    }
+
+    fn arg_reduce(&mut self, along: ReduceAlong) {
+        let values = Reg(self.rng.below(self.regs.len()) as u16);
+        let integers: Vec<u16> =
+            (0..self.regs.len() as u16).filter(|&reg| self.regs[usize::from(reg)].dtype.is_integer()).collect();
+        if integers.is_empty() {
+            return;
+        }
+        let indices = Reg(self.rng.pick(&integers));
+        let (value, index) = (self.regs[usize::from(values.0)], self.regs[usize::from(indices.0)]);
+        let init = (self.init(value.dtype), self.init(index.dtype));
+        let vary = value.vary.join(index.vary);
         let vary = match along {
             ReduceAlong::Cols => Vary { cols: false, ..vary },
             ReduceAlong::Rows => Vary { rows: false, ..vary },
         };
-        let dst = self.reg(dtype, vary);
-        self.body.push(Instr::Reduce { monoid, dst, src, init });
+        let wanted = self.rng.pick(&[Winner::Value, Winner::Index]);
+        let extreme = self.rng.pick(&[Extreme::Greatest, Extreme::Least]);
+        let dst = self.reg(if wanted == Winner::Value { value.dtype } else { index.dtype }, vary);
+        self.body.push(Instr::ArgReduce { extreme, wanted, dst, values, indices, init });
     }
 
     fn dot(&mut self) {

@@ -3,7 +3,8 @@
 use systole_kernels::lanes;
 use systole_kernels::numerics::{Half, canonical, fma};
 use systole_kernels::program::{
-    Access, Extent, IndexSource, Instr, LaneOp, Low, Monoid, Program, ReduceAlong, Reg, Vary,
+    Access, Comparison, Extent, Extreme, IndexSource, Instr, LaneOp, Low, Monoid, Order, Program, ReduceAlong, Reg,
+    Vary, Winner,
 };
 use systole_kernels::{DType, Scalar, bf16, f16};
 
@@ -216,6 +217,9 @@ impl Run<'_> {
                 });
             }
             Instr::Reduce { monoid, dst, src, init } => self.reduce(*monoid, *dst, *src, *init),
+            Instr::ArgReduce { extreme, wanted, dst, values, indices, init } => {
+                self.arg_reduce(*extreme, *wanted, *dst, (*values, *indices), *init);
+            }
             Instr::Dot { dst, lhs, rhs } => self.dot(*dst, lhs, rhs),
             Instr::Store { src, access } => {
                 let moves = |axes: std::ops::Range<usize>| {
@@ -274,6 +278,61 @@ impl Run<'_> {
             match dtype {
                 DType::F16 | DType::BF16 | DType::F32 => settle(f32::from_bits(result.bits() as u32), dtype),
                 DType::Bool | DType::I32 | DType::U32 | DType::I64 => result,
+            }
+        });
+    }
+
+    /// The first pair of the contract's order, found by sorting.
+    fn arg_reduce(
+        &mut self,
+        extreme: Extreme,
+        wanted: Winner,
+        dst: Reg,
+        (values, indices): (Reg, Reg),
+        init: (Reg, Reg),
+    ) {
+        let dtype = self.dtype(dst);
+        let along = self.program.reduce.expect("a program that reduces has a direction");
+        let compare = |order, a: Scalar, b: Scalar| {
+            lanes::eval(LaneOp::Compare(Comparison::Lt, order), &[a, b], DType::Bool).expect("all compare").bits() != 0
+        };
+        let sooner = |(a, i): (Scalar, Scalar), (b, j): (Scalar, Scalar)| {
+            let nan = |x: Scalar| x.dtype().is_float() && x.to_f64().is_nan();
+            let ahead = |order| match extreme {
+                Extreme::Greatest => compare(order, b, a),
+                Extreme::Least => compare(order, a, b),
+            };
+            let equal = !ahead(Order::Partial)
+                && !match extreme {
+                    Extreme::Greatest => compare(Order::Partial, a, b),
+                    Extreme::Least => compare(Order::Partial, b, a),
+                };
+            match (nan(a), nan(b)) {
+                (true, false) => true,
+                (false, true) => false,
+                (true, true) => compare(Order::Partial, i, j),
+                (false, false) if equal => {
+                    compare(Order::Partial, i, j) || (i == j && a.dtype().is_float() && ahead(Order::Total))
+                }
+                (false, false) => ahead(Order::Partial),
+            }
+        };
+        self.define(dst, |run, (o, r, c)| {
+            let points: Vec<Point> = match along {
+                ReduceAlong::Cols => (0..count(&run.cols)).map(|c| (o, r, c)).collect(),
+                ReduceAlong::Rows => (0..count(&run.rows)).map(|r| (o, r, c)).collect(),
+            };
+            let mut best = (run.get(init.0, (o, 0, 0)), run.get(init.1, (o, 0, 0)));
+            for point in points {
+                let pair = (run.get(values, point), run.get(indices, point));
+                if sooner(pair, best) {
+                    best = pair;
+                }
+            }
+            match wanted {
+                Winner::Value if dtype.is_float() => settle(f32::from_bits(widen(best.0).bits() as u32), dtype),
+                Winner::Value => best.0,
+                Winner::Index => best.1,
             }
         });
     }
