@@ -56,9 +56,9 @@ struct Blame {
     launch: usize,
 }
 
-/// The label of launch number `launch` of a plan for `trace`; `output` is the node it is blamed on.
+/// The label of launch number `launch` of a plan for `trace`; `output` is the node of the plan it is blamed on.
 pub(crate) fn label(trace: &Trace, plan: &Arc<BoundPlan>, launch: usize, output: NodeId) -> Label {
-    let node = trace.node(output);
+    let node = trace.node(trace.node_of_result(output.index()).expect("a plan's nodes are a trace's results"));
     Label::new(Arc::new(Blame {
         op: node.op,
         operands: node.operands.iter().map(|&value| trace.ty(value).clone()).collect(),

@@ -14,8 +14,8 @@
 //! docs/embedding.md walks through a backend that uses nothing else.
 
 pub use systole_fusion::ir::attrs::{Dims, DotDims, GatherDims, Literal, PadAmounts, SliceLimits};
-pub use systole_fusion::ir::region::monoid_region;
+pub use systole_fusion::ir::region::{arg_region, monoid_region};
 pub use systole_fusion::ir::{Attrs, OpClass, Opcode, Origin, Region};
 pub use systole_hal::HostBytes;
 pub use systole_kernels::parallel::Parallel;
-pub use systole_kernels::program::{Comparison, Monoid, Order};
+pub use systole_kernels::program::{Comparison, Extreme, Monoid, Order};

@@ -141,16 +141,21 @@ fn origin_of(node: Option<&Node>) -> Origin {
     node.map_or(Origin::Unknown, |node| node.origin.clone())
 }
 
+/// The node of a trace whose result a node of its plan is.
+fn node_of(trace: &Trace, planned: NodeId) -> Option<&Node> {
+    trace.node_of_result(planned.index()).map(|node| trace.node(node))
+}
+
 /// Why a plan for `trace` was built, and what that took.
 fn explain_build(trace: &Trace, bound: &BoundPlan, nearest: Option<(PlanKey, Difference)>) -> Build {
     let programs = bound.plan.launches().zip(&bound.new).map(|(launch, &new)| ProgramReport {
         name: launch.name.clone(),
         new,
-        origin: origin_of(launch.nodes.last().map(|&node| trace.node(node))),
+        origin: origin_of(launch.nodes.last().and_then(|&node| node_of(trace, node))),
     });
     let difference = nearest.map(|(_, part)| {
-        let node = part.node().filter(|node| node.index() < trace.nodes().len());
-        KeyDifference { origin: node.map(|node| trace.node(node).origin.clone()), part }
+        let node = part.node().and_then(|node| node_of(trace, node));
+        KeyDifference { origin: node.map(|node| node.origin.clone()), part }
     });
     Build { programs: programs.collect(), difference }
 }
@@ -160,7 +165,7 @@ struct Submission<'a> {
     stream: &'a StreamShared,
     trace: &'a Trace,
     bound: &'a Arc<BoundPlan>,
-    /// The nodes of the trace that the plan's nodes are, where the plan is for a part of it only.
+    /// The nodes of the trace's own plan that this plan's nodes are, where the plan is for a part of the trace only.
     part_of: Option<&'a [NodeId]>,
     slots: Slots,
     in_flight: &'a mut InFlight,

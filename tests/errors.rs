@@ -190,6 +190,20 @@ fn dimensions_that_are_not_there() -> Result<()> {
 }
 
 #[test]
+fn argmax_of_nothing() -> Result<()> {
+    let device = plain();
+    let empty = floats(&device, [2, 0]);
+    let result = empty.argmax(-1);
+    refused(result, expect!["argmax(tensor<2x0xf32>): dimension -1 has no elements"]);
+    let result = floats(&device, [2, 3]).argmin_keepdims(2);
+    refused(result, expect!["argmin_keepdims(tensor<2x3xf32>): no dimension 2 in rank 2"]);
+    // Nothing to look at where no result is wanted.
+    assert_eq!(empty.argmin(0)?.to_vec::<i32>()?, [0i32; 0]);
+    works(&device);
+    Ok(())
+}
+
+#[test]
 fn tensors_of_two_devices() -> Result<()> {
     let (here, there) = (plain(), plain());
     let (a, b) = (floats(&here, [2]), floats(&there, [2]));

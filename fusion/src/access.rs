@@ -499,6 +499,7 @@ impl Walker<'_> {
             | SymbolicAttrs::Concatenate { .. }
             | SymbolicAttrs::Pad { .. }
             | SymbolicAttrs::Reduce(..)
+            | SymbolicAttrs::ArgReduce(..)
             | SymbolicAttrs::Dot(_)
             | SymbolicAttrs::Gather(..) => unreachable!("only views are folded"),
         };

@@ -264,7 +264,7 @@ impl<'a> Candidate<'a> {
         if paths.iter().enumerate().any(refused) {
             return Err(Refusal::OperandInside(symbolic.op));
         }
-        let SymbolicAttrs::Reduce(_, reduced) = &symbolic.attrs else {
+        let Some(reduced) = symbolic.reduced() else {
             let result = vars.fresh(&symbolic.ty.shape);
             for path in paths {
                 self.equate(path, &result, dims, vars)?;
@@ -273,7 +273,10 @@ impl<'a> Candidate<'a> {
         };
         let operand = self.trace.ty(symbolic.operands[0]);
         let input = vars.fresh(&operand.shape);
-        self.equate(&paths[0], &input, dims, vars)?;
+        // Operands, then as many initial values.
+        for path in &paths[..paths.len() / 2] {
+            self.equate(path, &input, dims, vars)?;
+        }
         let kept = (0..input.len()).filter(|&dim| !reduced.contains(&(dim as u32)));
         let result = kept.map(|dim| input[dim]).collect();
         Ok((input, result))
@@ -322,7 +325,7 @@ impl<'a> Candidate<'a> {
         let dot_cols = space.dot.map(|dot| self.dot_cols(dot, &space.placed[dot].result));
         for member in 0..self.members.len() {
             let node = self.node(member);
-            let SymbolicAttrs::Reduce(_, dims) = &node.attrs else {
+            let Some(dims) = node.reduced() else {
                 continue;
             };
             let input = &space.placed[member].input;

@@ -7,9 +7,11 @@ use std::sync::LazyLock;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use samples::{samples, single, ty};
+use systole_fusion::ir::region::arg_region;
 use systole_fusion::ir::{Attrs, Literal, Opcode, Origin, Trace};
 use systole_fusion::text::{PrintOptions, parse, print, print_with};
 use systole_kernels::DType;
+use systole_kernels::program::Extreme;
 
 #[allow(clippy::needless_pass_by_value, reason = "reads as a table of cases")]
 fn check_print(trace: &Trace, expected: Expect) {
@@ -126,6 +128,38 @@ fn generic_forms_read_like_pretty_ones() {
             .map(|statement| parse(&body(statement, "%0", &ty)).unwrap_or_else(|error| panic!("{error}")));
         assert_eq!(pretty, generic);
     }
+}
+
+/// The form that JAX emits, names and spaces included.
+#[test]
+fn argmax_reads_and_prints_as_jax_emits_it() {
+    let text = "\
+module {
+  func.func @main(%arg0: tensor<2x3xf32>) -> (tensor<2xi32>, tensor<2xf32>) {
+    %0 = stablehlo.iota dim = 1 : tensor<2x3xi32>
+    %cst = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %c = stablehlo.constant dense<0> : tensor<i32>
+    %1:2 = stablehlo.reduce(%arg0 init: %cst), (%0 init: %c) across dimensions = [1] : (tensor<2x3xf32>, tensor<2x3xi32>, tensor<f32>, tensor<i32>) -> (tensor<2xf32>, tensor<2xi32>)
+     reducer(%arg1: tensor<f32>, %arg3: tensor<f32>) (%arg2: tensor<i32>, %arg4: tensor<i32>)  {
+      %2 = stablehlo.compare  GT, %arg1, %arg3,  FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %3 = stablehlo.compare  NE, %arg1, %arg1,  FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %4 = stablehlo.or %2, %3 : tensor<i1>
+      %5 = stablehlo.compare  EQ, %arg1, %arg3,  FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %6 = stablehlo.compare  LT, %arg2, %arg4,  SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      %7 = stablehlo.and %5, %6 : tensor<i1>
+      %8 = stablehlo.or %4, %7 : tensor<i1>
+      %9 = stablehlo.select %4, %arg1, %arg3 : tensor<i1>, tensor<f32>
+      %10 = stablehlo.select %8, %arg2, %arg4 : tensor<i1>, tensor<i32>
+      stablehlo.return %9, %10 : tensor<f32>, tensor<i32>
+    }
+    return %1#1, %1#0 : tensor<2xi32>, tensor<2xf32>
+  }
+}
+";
+    let trace = parse(text).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(print(&trace), text);
+    let known = arg_region(Extreme::Greatest, DType::F32, DType::I32);
+    assert_eq!(*trace.nodes()[3].regions[0], *known, "the region that recording uses");
 }
 
 #[test]

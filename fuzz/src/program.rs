@@ -7,11 +7,10 @@ use std::collections::HashMap;
 use std::fmt;
 
 use systole_fusion::infer::infer;
-use systole_fusion::ir::region::{as_monoid, monoid_region};
+use systole_fusion::ir::region::{Body, as_body, body_region};
 use systole_fusion::ir::{Attrs, Opcode, Origin, Region, Trace, ValueId};
 use systole_fusion::reference::HostTensor;
-use systole_kernels::TensorType;
-use systole_kernels::program::Monoid;
+use systole_kernels::{DType, TensorType};
 
 /// The name of a tensor handle within a program.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -44,7 +43,9 @@ pub enum Step {
         /// Its attributes.
         attrs: Attrs,
         /// The body, for a reduce.
-        body: Option<Monoid>,
+        body: Option<Body>,
+        /// Which of the op's results the handle is; the others are dropped at once.
+        picked: u32,
     },
     /// Clone a handle.
     Clone {
@@ -161,16 +162,20 @@ impl Program {
             }
             match step {
                 Step::Upload { .. } | Step::Read(_) | Step::Flush | Step::Synchronize | Step::Enter(_) => {}
-                Step::Record { result, op, operands, attrs, body } => {
+                Step::Record { result, op, operands, attrs, body, picked } => {
                     let operand_types: Vec<&TensorType> = operands.iter().map(|handle| &types[handle]).collect();
-                    let regions: Vec<Region> = regions(*body, operand_types.first().copied());
-                    infer(*op, &operand_types, attrs, &regions).map_err(|error| format!("step {at}: {error}"))?;
+                    let regions: Vec<Region> = regions(body.as_ref(), &operand_types);
+                    let results =
+                        infer(*op, &operand_types, attrs, &regions).map_err(|error| format!("step {at}: {error}"))?;
+                    if *picked as usize >= results.len() {
+                        return Err(format!("step {at}: {op} has no result {picked}"));
+                    }
                     let operands: Vec<ValueId> = operands.iter().map(|handle| values[handle]).collect();
                     let origin = origin(at);
                     let value = trace
                         .push(*op, operands, attrs.clone(), regions, origin)
                         .map_err(|error| format!("step {at}: {error}"))?;
-                    values.insert(*result, value);
+                    values.insert(*result, ValueId(value.0 + picked));
                 }
                 Step::Clone { result, of } => {
                     values.insert(*result, values[of]);
@@ -195,15 +200,13 @@ pub fn origin(at: usize) -> Origin {
     Origin::Named(format!("step {at}").into())
 }
 
-/// The regions of an op with that body on that first operand.
-pub fn regions(body: Option<Monoid>, operand: Option<&TensorType>) -> Vec<Region> {
-    match (body, operand) {
-        (Some(monoid), Some(ty)) => vec![monoid_region(monoid, ty.dtype)],
-        (Some(_), None) | (None, _) => Vec::new(),
-    }
+/// The regions of an op with that body on those operands.
+pub fn regions(body: Option<&Body>, operands: &[&TensorType]) -> Vec<Region> {
+    let dtypes: Vec<DType> = operands[..operands.len() / 2].iter().map(|ty| ty.dtype).collect();
+    body.filter(|_| !dtypes.is_empty()).map(|body| body_region(body, &dtypes)).into_iter().collect()
 }
 
 /// The body that a node's regions spell.
-pub fn body(regions: &[Region]) -> Option<Monoid> {
-    regions.first().and_then(|region| as_monoid(region))
+pub fn body(regions: &[Region]) -> Option<Body> {
+    regions.first().and_then(|region| as_body(region))
 }

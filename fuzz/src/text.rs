@@ -36,8 +36,11 @@ pub fn print(program: &Program) -> String {
     for step in &program.steps {
         let written = match step {
             Step::Upload { result, data } => writeln!(out, "// upload {result} = {} {}", data.ty, elements(data)),
-            Step::Record { result, operands, .. } => {
+            Step::Record { result, operands, picked, .. } => {
                 let mut line = format!("// record {result} = op {ops}");
+                if *picked > 0 {
+                    let _ = write!(line, "#{picked}");
+                }
                 ops += 1;
                 for (operand, at) in operands.iter().zip(0..) {
                     let _ = write!(line, "{}{operand}", if at == 0 { " of " } else { " " });
@@ -93,15 +96,19 @@ pub fn parse(text: &str) -> Result<Program, String> {
             ["upload", result, "=", ty, elements @ ..] => handle(result)
                 .zip(ty_of(ty))
                 .and_then(|(result, ty)| Some(Step::Upload { result, data: data_of(ty, elements)? })),
-            ["record", result, "=", "op", _, operands @ ..] => {
+            ["record", result, "=", "op", op, operands @ ..] => {
                 let operands = operands.iter().skip(1).map(|word| handle(word)).collect::<Option<Vec<_>>>();
-                handle(result).zip(operands).zip(nodes.next()).map(|((result, operands), node)| Step::Record {
-                    result,
-                    op: node.op,
-                    operands,
-                    attrs: node.attrs.clone(),
-                    body: body(&node.regions),
-                })
+                let picked = op.split_once('#').map_or(Some(0), |(_, picked)| picked.parse().ok());
+                handle(result).zip(operands).zip(nodes.next().zip(picked)).map(
+                    |((result, operands), (node, picked))| Step::Record {
+                        result,
+                        op: node.op,
+                        operands,
+                        attrs: node.attrs.clone(),
+                        body: body(&node.regions),
+                        picked,
+                    },
+                )
             }
             ["clone", result, "=", of] => handle(result).zip(handle(of)).map(|(result, of)| Step::Clone { result, of }),
             ["drop", word] => handle(word).map(|handle| Step::Drop { handle, elsewhere: false }),
@@ -169,7 +176,7 @@ mod tests {
         let operands = vec![a, a];
         let steps = vec![
             Step::Upload { result: a, data },
-            Step::Record { result: b, op: Opcode::Add, operands, attrs: Attrs::None, body: None },
+            Step::Record { result: b, op: Opcode::Add, operands, attrs: Attrs::None, body: None, picked: 0 },
             Step::Drop { handle: a, elsewhere: true },
             Step::Read(b),
         ];

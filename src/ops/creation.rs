@@ -24,6 +24,11 @@ pub(super) fn constant(
     source(device, Opcode::Constant, Attrs::Constant(Literal::Splat(ty, value)), origin)
 }
 
+/// Records the index along a dimension.
+pub(super) fn iota(device: &Arc<DeviceInner>, ty: TensorType, dimension: u32, origin: Origin) -> Result<Tensor> {
+    source(device, Opcode::Iota, Attrs::Iota { ty, dimension }, origin)
+}
+
 fn source(device: &Arc<DeviceInner>, op: Opcode, attrs: Attrs, origin: Origin) -> Result<Tensor> {
     let mut results =
         stream::current(device, |stream| dispatch::record(stream.shared(), op, &[], attrs, smallvec![], origin))?;
@@ -105,6 +110,6 @@ impl Tensor {
         let ty = TensorType::new(dtype, shape);
         let dimension =
             resolve(axis, ty.rank()).map_err(|reason| Error::misuse("iota", Vec::new(), origin.clone(), reason))?;
-        source(device.inner(), Opcode::Iota, Attrs::Iota { ty, dimension: dimension as u32 }, origin)
+        iota(device.inner(), ty, dimension as u32, origin)
     }
 }

@@ -60,10 +60,19 @@ fn record_with(
     regions: SmallVec<[Region; 1]>,
     origin: Origin,
 ) -> Result<Tensor> {
+    Ok(record_all(op, operands, attrs, regions, origin)?.pop().expect("the op has one result"))
+}
+
+/// Records an op with any number of results.
+fn record_all(
+    op: Opcode,
+    operands: &[&Tensor],
+    attrs: Attrs,
+    regions: SmallVec<[Region; 1]>,
+    origin: Origin,
+) -> Result<SmallVec<[Tensor; 1]>> {
     let device = operands[0].value().stream().device();
-    let mut results =
-        stream::current(device, |stream| dispatch::record(stream.shared(), op, operands, attrs, regions, origin))?;
-    Ok(results.pop().expect("the op has one result"))
+    stream::current(device, |stream| dispatch::record(stream.shared(), op, operands, attrs, regions, origin))
 }
 
 /// What a composite of floats computes in: f32 for the narrower ones, whose result is rounded once, at the end.

@@ -2,14 +2,14 @@
 
 use smallvec::smallvec;
 use systole_fusion::ir::attrs::Dims;
-use systole_fusion::ir::region::monoid_region;
+use systole_fusion::ir::region::{arg_region, monoid_region};
 use systole_fusion::ir::{Attrs, Opcode, Origin};
-use systole_kernels::program::Monoid;
-use systole_kernels::{DType, Scalar, Shape};
+use systole_kernels::program::{Extreme, Monoid};
+use systole_kernels::{DType, Scalar, Shape, TensorType};
 
-use super::axes::{Axes, dimensions};
-use super::{creation, record, record_with};
-use crate::error::Result;
+use super::axes::{Axes, dimension, dimensions};
+use super::{creation, record, record_all, record_with, types};
+use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
 /// The element that changes nothing when combined: the value of an empty reduction.
@@ -47,6 +47,80 @@ pub(super) fn keep(result: &Tensor, shape: &Shape, reduced: &Dims, origin: Origi
 pub(super) fn spread(result: &Tensor, shape: &Shape, reduced: &Dims, origin: Origin) -> Result<Tensor> {
     let dimensions = (0..shape.rank() as u32).filter(|at| !reduced.contains(at)).collect();
     record(Opcode::BroadcastInDim, &[result], Attrs::BroadcastInDim { shape: shape.clone(), dimensions }, origin)
+}
+
+/// The index of the first of the greatest or least elements along a dimension.
+fn arg_reduce(
+    method: &'static str,
+    tensor: &Tensor,
+    axis: isize,
+    extreme: Extreme,
+    origin: Origin,
+) -> Result<(Tensor, Dims)> {
+    let dimension = dimension(method, tensor, axis, &origin)?;
+    let refuse = |reason| Err(Error::misuse(method, types(&[tensor]), origin.clone(), reason));
+    match tensor.shape()[dimension] {
+        0 => return refuse(format!("dimension {axis} has no elements")),
+        extent if extent > i32::MAX as usize => {
+            return refuse(format!("dimension {axis} has {extent} elements, more than an i32 counts"));
+        }
+        _ => {}
+    }
+    let device = tensor.value().stream().device();
+    let constant = |value: Scalar| creation::constant(device, value, [], origin.clone());
+    let index = TensorType { dtype: DType::I32, shape: tensor.shape().clone() };
+    let indices = creation::iota(device, index, dimension as u32, origin.clone())?;
+    let monoid = match extreme {
+        Extreme::Greatest => Monoid::Maximum,
+        Extreme::Least => Monoid::Minimum,
+    };
+    let inits = (constant(identity(monoid, tensor.dtype()))?, constant(0i32.into())?);
+    let dimensions = Dims::from_slice(&[dimension as u32]);
+    let attrs = Attrs::Reduce(dimensions.clone());
+    let body = arg_region(extreme, tensor.dtype(), DType::I32);
+    let operands = [tensor, &indices, &inits.0, &inits.1];
+    let mut results = record_all(Opcode::Reduce, &operands, attrs, smallvec![body], origin)?;
+    Ok((results.pop().expect("the body gives a value and an index"), dimensions))
+}
+
+macro_rules! arg_reductions {
+    ($($(#[doc = $doc:literal])* $method:ident $keep:ident $extreme:ident;)*) => {
+        impl Tensor {
+            $(
+                $(#[doc = $doc])*
+                ///
+                /// # Errors
+                /// No such dimension, or one without elements.
+                #[track_caller]
+                pub fn $method(&self, axis: isize) -> Result<Tensor> {
+                    let (result, _) =
+                        arg_reduce(stringify!($method), self, axis, Extreme::$extreme, Origin::caller())?;
+                    Ok(result)
+                }
+
+                $(#[doc = $doc])*
+                ///
+                /// The dimension stays, with extent 1.
+                ///
+                /// # Errors
+                /// No such dimension, or one without elements.
+                #[track_caller]
+                pub fn $keep(&self, axis: isize) -> Result<Tensor> {
+                    let origin = Origin::caller();
+                    let (result, reduced) =
+                        arg_reduce(stringify!($keep), self, axis, Extreme::$extreme, origin.clone())?;
+                    keep(&result, self.shape(), &reduced, origin)
+                }
+            )*
+        }
+    };
+}
+
+arg_reductions! {
+    /// The index (i32) of the greatest element along a dimension: the first of several, and of NaNs where there are some.
+    argmax argmax_keepdims Greatest;
+    /// The index (i32) of the least element along a dimension: the first of several, and of NaNs where there are some.
+    argmin argmin_keepdims Least;
 }
 
 macro_rules! reductions {

@@ -148,9 +148,14 @@ impl Extents {
             Attrs::Reduce(reduced) => {
                 // Operands first, initial values after them; the operands have one shape.
                 let operand = node.operands[0];
+                for &other in &node.operands[..node.operands.len() / 2] {
+                    self.join_all(trace, operand, other);
+                }
                 let kept = (0..shape(operand).rank()).filter(|&dim| !reduced.contains(&(dim as u32)));
                 for (to, dim) in kept.enumerate() {
-                    self.join((operand, dim), (result, to));
+                    for result in node.results() {
+                        self.join((operand, dim), (result, to));
+                    }
                 }
             }
             Attrs::Dot(dims) => self.dot(trace, node.operands[0], node.operands[1], result, dims),

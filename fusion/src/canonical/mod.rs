@@ -34,10 +34,10 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use systole_kernels::TensorType;
-use systole_kernels::program::Extent;
+use systole_kernels::program::{Extent, Winner};
 
 use crate::infer::MAX_RANK;
-use crate::ir::region::as_monoid;
+use crate::ir::region::{Body, as_body};
 use crate::ir::{Attrs, Def, Literal, Node, NodeId, Trace, ValueId};
 use extents::Extents;
 use words::Writer;
@@ -155,7 +155,6 @@ pub struct KeyedGroup {
 enum Reason {
     DenseConstant,
     ReduceBody,
-    SeveralResults,
     TooLarge,
 }
 
@@ -177,8 +176,7 @@ impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.reason {
             Reason::DenseConstant => "a dense constant must be passed as an input",
-            Reason::ReduceBody => "the body of this reduce is not add, multiply, maximum, minimum, and, or",
-            Reason::SeveralResults => "ops with several results cannot be planned",
+            Reason::ReduceBody => "the body of this reduce is none that reductions know",
             Reason::TooLarge => "more than 65,000 distinct extents and constants, operands, or dimensions",
         })
     }
@@ -189,7 +187,7 @@ impl std::error::Error for Unsupported {}
 /// Splits a trace into key and arguments. `donatable[i]` says that nobody but this trace will read input `i` again.
 ///
 /// # Errors
-/// The trace has a dense constant, a reduce body that is no monoid, or more parts than a key can number.
+/// The trace has a dense constant, a reduce body that is none reductions know, or more parts than a key can number.
 ///
 /// # Panics
 /// `donatable` does not have one entry per input.
@@ -200,7 +198,7 @@ pub fn canonicalize(trace: &Trace, donatable: &[bool]) -> Result<Keyed, Unsuppor
     let mut arguments = Arguments::new(&extents);
     let number = Numbering::of(trace);
 
-    writer.header(donatable.len(), trace.nodes().len(), trace.outputs().len());
+    writer.header(donatable.len(), trace.values().len() - donatable.len(), trace.outputs().len());
     for (&input, &donatable) in trace.inputs().iter().zip(donatable) {
         let ty = trace.ty(input);
         if ty.rank() > MAX_RANK {
@@ -209,8 +207,10 @@ pub fn canonicalize(trace: &Trace, donatable: &[bool]) -> Result<Keyed, Unsuppor
         writer.ty(ty.dtype, donatable, arguments.shape(input, ty));
     }
     for (node, id) in trace.nodes().iter().zip(0..) {
-        write_node(trace, node, &number, &mut writer, &mut arguments)
-            .map_err(|reason| Unsupported { node: Some(NodeId(id)), reason })?;
+        for (at, result) in node.results().enumerate() {
+            write_result(trace, node, (at, result), &number, &mut writer, &mut arguments)
+                .map_err(|reason| Unsupported { node: Some(NodeId(id)), reason })?;
+        }
     }
     for &output in trace.outputs() {
         writer.word(number.of_value(output));
@@ -230,24 +230,32 @@ fn is_structural(extent: i64) -> bool {
     extent == 0 || extent == 1
 }
 
-fn write_node(
+/// Writes result number `at` of a node as a node of its own.
+fn write_result(
     trace: &Trace,
     node: &Node,
+    (at, result): (usize, ValueId),
     number: &Numbering,
     writer: &mut Writer,
     arguments: &mut Arguments<'_>,
 ) -> Result<(), Reason> {
-    if node.results != 1 {
-        return Err(Reason::SeveralResults);
-    }
-    let ty = trace.ty(node.first_result);
+    let ty = trace.ty(result);
     let operand = |i: usize| trace.ty(node.operands[i]);
     let widest = node.operands.iter().map(|&value| trace.ty(value).rank()).fold(ty.rank(), usize::max);
     if widest > MAX_RANK || node.operands.len() > usize::from(u16::MAX) || arguments.params.len() > MAX_PARAMS {
         return Err(Reason::TooLarge);
     }
-    writer.node(node.op, node.operands.iter().map(|&value| number.of_value(value)));
-    writer.ty(ty.dtype, false, arguments.shape(node.first_result, ty));
+    let body = match node.regions.first() {
+        Some(body) => Some(as_body(body).ok_or(Reason::ReduceBody)?),
+        None => None,
+    };
+    if let Some(Body::Each(_)) = body {
+        let own = [node.operands[at], node.operands[node.operands.len() / 2 + at]];
+        writer.node(node.op, own.into_iter().map(|value| number.of_value(value)));
+    } else {
+        writer.node(node.op, node.operands.iter().map(|&value| number.of_value(value)));
+    }
+    writer.ty(ty.dtype, false, arguments.shape(result, ty));
     match &node.attrs {
         // What these say is in the result type.
         Attrs::None | Attrs::Convert(_) | Attrs::Reshape(_) | Attrs::DynamicSlice(_) => {}
@@ -281,10 +289,12 @@ fn write_node(
             writer.extents(amounts.low.iter().map(|&low| arguments.argument(low)));
             writer.extents(amounts.interior.iter().map(|&interior| arguments.unless(interior, 0)));
         }
-        Attrs::Reduce(dims) => {
-            let monoid = node.regions.first().and_then(|body| as_monoid(body)).ok_or(Reason::ReduceBody)?;
-            writer.reduce(monoid, dims);
-        }
+        Attrs::Reduce(dims) => match body.ok_or(Reason::ReduceBody)? {
+            Body::Each(monoids) => writer.reduce(monoids[at], dims),
+            Body::Arg(extreme) => {
+                writer.arg_reduce(extreme, if at == 0 { Winner::Value } else { Winner::Index }, dims);
+            }
+        },
         Attrs::Dot(dims) => writer.dot(dims),
         Attrs::Gather(dims) => {
             writer.gather(dims);
@@ -298,7 +308,7 @@ fn write_node(
     Ok(())
 }
 
-/// Canonical numbers of a trace's values: inputs in order, then results in program order.
+/// Canonical numbers of a trace's values: inputs in order, then results in program order, each being a node.
 struct Numbering {
     /// `None` where every input was declared before the first node: then ids are canonical already.
     numbers: Option<Vec<u32>>,
@@ -308,13 +318,17 @@ impl Numbering {
     fn of(trace: &Trace) -> Self {
         let inputs = trace.inputs().len() as u32;
         let first = trace.inputs().iter().zip(0..).all(|(&input, i)| input == ValueId(i));
-        let single = trace.values().len() == trace.inputs().len() + trace.nodes().len();
-        if first && single {
+        if first {
             return Numbering { numbers: None };
         }
-        let number = |def: Def| match def {
+        // Values are numbered in program order.
+        let mut next = inputs;
+        let mut number = |def: Def| match def {
             Def::Input(input) => input,
-            Def::Node { node, .. } => inputs + node.0,
+            Def::Node { .. } => {
+                next += 1;
+                next - 1
+            }
         };
         Numbering { numbers: Some(trace.values().iter().map(|value| number(value.def)).collect()) }
     }

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use systole_kernels::DType;
-use systole_kernels::program::{BufferType, Comparison, Extent, Monoid, Order};
+use systole_kernels::program::{BufferType, Comparison, Extent, Extreme, Monoid, Order, Winner};
 
 use super::words::{Extents, Reader, Writer};
 use super::{GroupKey, KeyedGroup, PlanKey};
@@ -36,7 +36,7 @@ pub struct SymbolicInput {
     pub donatable: bool,
 }
 
-/// A node.
+/// A node. It has one result: an op with several is as many nodes, each with the operands that it needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SymbolicNode {
     /// The op.
@@ -94,10 +94,33 @@ pub enum SymbolicAttrs {
     },
     /// `reduce`: body and dimensions combined away.
     Reduce(Monoid, Dims),
+    /// `reduce` of values and indices by argmax or argmin: which half of the winning pair this is, and the dimensions.
+    ArgReduce(Extreme, Winner, Dims),
     /// `dot_general`.
     Dot(Box<DotDims>),
     /// `gather`; `slice_sizes` of the dimension numbers is empty, the sizes stand beside it.
     Gather(Box<GatherDims>, SmallVec<[Extent; 4]>),
+}
+
+impl SymbolicNode {
+    /// The dimensions that a reduction combines away.
+    pub fn reduced(&self) -> Option<&Dims> {
+        match &self.attrs {
+            SymbolicAttrs::Reduce(_, dims) | SymbolicAttrs::ArgReduce(_, _, dims) => Some(dims),
+            SymbolicAttrs::None
+            | SymbolicAttrs::Splat(_)
+            | SymbolicAttrs::Iota(_)
+            | SymbolicAttrs::Compare(..)
+            | SymbolicAttrs::BroadcastInDim(_)
+            | SymbolicAttrs::Transpose(_)
+            | SymbolicAttrs::Slice { .. }
+            | SymbolicAttrs::Reverse { .. }
+            | SymbolicAttrs::Concatenate { .. }
+            | SymbolicAttrs::Pad { .. }
+            | SymbolicAttrs::Dot(_)
+            | SymbolicAttrs::Gather(..) => None,
+        }
+    }
 }
 
 impl SymbolicTrace {
@@ -205,6 +228,7 @@ fn write_attrs(writer: &mut Writer, attrs: &SymbolicAttrs, renumber: &mut Renumb
             extents(writer, interior);
         }
         SymbolicAttrs::Reduce(monoid, dims) => writer.reduce(*monoid, dims),
+        SymbolicAttrs::ArgReduce(extreme, winner, dims) => writer.arg_reduce(*extreme, *winner, dims),
         SymbolicAttrs::Dot(dims) => writer.dot(dims),
         SymbolicAttrs::Gather(dims, sizes) => {
             writer.gather(dims);
@@ -267,6 +291,10 @@ fn read_attrs(
         Opcode::Pad => {
             let rank = operand_rank(0);
             SymbolicAttrs::Pad { low: reader.extents(rank), interior: reader.extents(rank) }
+        }
+        Opcode::Reduce if operands.len() == 4 => {
+            let (extreme, winner, dims) = reader.arg_reduce();
+            SymbolicAttrs::ArgReduce(extreme, winner, dims)
         }
         Opcode::Reduce => {
             let (monoid, dims) = reader.reduce();

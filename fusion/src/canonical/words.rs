@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 use systole_kernels::DType;
-use systole_kernels::program::{BufferType, Comparison, Extent, Monoid, Order};
+use systole_kernels::program::{BufferType, Comparison, Extent, Extreme, Monoid, Order, Winner};
 
 use crate::ir::attrs::Dims;
 use crate::ir::{DotDims, GatherDims, Opcode};
@@ -113,6 +113,11 @@ impl Writer {
         self.dims(dims);
     }
 
+    pub(super) fn arg_reduce(&mut self, extreme: Extreme, winner: Winner, dims: &[u32]) {
+        self.words.push(extreme as u32 | (winner as u32) << 1 | (dims.len() as u32) << 8);
+        self.dims(dims);
+    }
+
     pub(super) fn dot(&mut self, dims: &DotDims) {
         let result = dims.result.map_or(0, |dtype| dtype as u32 + 1);
         self.words.push(dims.lhs_batching.len() as u32 | (dims.lhs_contracting.len() as u32) << 8 | result << 16);
@@ -210,6 +215,13 @@ impl<'a> Reader<'a> {
     pub(super) fn reduce(&mut self) -> (Monoid, Dims) {
         let word = self.word();
         (MONOIDS[(word & 0xff) as usize], self.dims((word >> 8) as usize))
+    }
+
+    pub(super) fn arg_reduce(&mut self) -> (Extreme, Winner, Dims) {
+        let word = self.word();
+        let extreme = if word & 1 == Extreme::Greatest as u32 { Extreme::Greatest } else { Extreme::Least };
+        let winner = if word >> 1 & 1 == Winner::Value as u32 { Winner::Value } else { Winner::Index };
+        (extreme, winner, self.dims((word >> 8) as usize))
     }
 
     pub(super) fn dot(&mut self) -> DotDims {

@@ -9,8 +9,8 @@
 //! constraints that matter (gather, dot, pad) relate attributes to extents and would need a language of their own.
 //!
 //! Two rules go beyond StableHLO. A result whose elements, counting an extent of 0 as 1, would take more than
-//! `isize::MAX` bytes is rejected, so that offsets and strides of every accepted type are exact in `isize`. A reduce
-//! takes one operand, and its body is one of the bodies in [`Monoid`](systole_kernels::program::Monoid).
+//! `isize::MAX` bytes is rejected, so that offsets and strides of every accepted type are exact in `isize`. The body of a
+//! reduce is a [`Body`](crate::ir::region::Body).
 
 mod contract;
 mod dynamic;
@@ -81,9 +81,11 @@ pub fn infer(
     attrs: &Attrs,
     regions: &[Region],
 ) -> Result<SmallVec<[TensorType; 1]>, TypeError> {
-    match result(op, operands, attrs, regions) {
-        Ok(ty) if ty.rank() > MAX_RANK => Err(reject(op, operands, format!("rank {} exceeds {MAX_RANK}", ty.rank()))),
-        Ok(ty) => Ok(smallvec![ty]),
+    match results(op, operands, attrs, regions) {
+        Ok(types) if types[0].rank() > MAX_RANK => {
+            Err(reject(op, operands, format!("rank {} exceeds {MAX_RANK}", types[0].rank())))
+        }
+        Ok(types) => Ok(types),
         Err(reason) => Err(reject(op, operands, reason)),
     }
 }
@@ -104,7 +106,13 @@ fn reject(op: Opcode, operands: &[&TensorType], reason: Reason) -> TypeError {
     TypeError { op, operands: operands.iter().map(|&ty| ty.clone()).collect(), reason }
 }
 
-fn result(op: Opcode, operands: &[&TensorType], attrs: &Attrs, regions: &[Region]) -> Result<TensorType, Reason> {
+/// At least one type; all have one shape.
+fn results(
+    op: Opcode,
+    operands: &[&TensorType],
+    attrs: &Attrs,
+    regions: &[Region],
+) -> Result<SmallVec<[TensorType; 1]>, Reason> {
     if !fits(op, attrs) {
         return Err(format!("{} attributes do not fit the op", format_name(attrs)));
     }
@@ -140,12 +148,16 @@ fn result(op: Opcode, operands: &[&TensorType], attrs: &Attrs, regions: &[Region
         Attrs::Reverse(dimensions) => movement::reverse(operands, dimensions),
         Attrs::Concatenate(dimension) => movement::concatenate(operands, *dimension),
         Attrs::Pad(amounts) => movement::pad(operands, amounts),
-        Attrs::Reduce(dimensions) => reduce::reduce(operands, dimensions, &regions[0]),
+        Attrs::Reduce(dimensions) => return reduce::reduce(operands, dimensions, &regions[0]),
         Attrs::Dot(dims) => contract::dot_general(op, operands, dims),
         Attrs::Gather(dims) => gather::gather(operands, dims),
         Attrs::DynamicSlice(sizes) => dynamic::slice(operands, sizes),
     }?;
-    if addressable(&ty) { Ok(ty) } else { Err(format!("the result {ty} takes more than {} bytes", isize::MAX)) }
+    if addressable(&ty) {
+        Ok(smallvec![ty])
+    } else {
+        Err(format!("the result {ty} takes more than {} bytes", isize::MAX))
+    }
 }
 
 /// Whether the attributes have the op's format.

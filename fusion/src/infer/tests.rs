@@ -1,7 +1,7 @@
 //! One check per constraint that an op has on its operands.
 
 use expect_test::{Expect, expect};
-use systole_kernels::program::{Comparison, Monoid, Order};
+use systole_kernels::program::{Comparison, Extreme, Monoid, Order};
 use systole_kernels::{DType, Scalar, Shape, TensorType};
 
 use super::infer;
@@ -335,6 +335,54 @@ fn slice_concatenate_pad() {
 }
 
 #[test]
+fn reduces_of_several_operands() {
+    use crate::ir::region::{Body, arg_region, body_region};
+    let argmax = [arg_region(Extreme::Greatest, F32, I32)];
+    let attrs = Attrs::Reduce([1].into_iter().collect());
+    let operands = [ty(F32, &[2, 3]), ty(I32, &[2, 3]), ty(F32, &[]), ty(I32, &[])];
+    let results = |operands: &[TensorType], regions: &[Region]| {
+        let types: Vec<&TensorType> = operands.iter().collect();
+        infer(Opcode::Reduce, &types, &attrs, regions).map(|results| results.to_vec())
+    };
+    assert_eq!(results(&operands, &argmax), Ok(vec![ty(F32, &[2]), ty(I32, &[2])]));
+    let each = Body::Each([Monoid::Add, Monoid::And].into_iter().collect());
+    assert_eq!(results(&operands, &[body_region(&each, &[F32, I32])]), Ok(vec![ty(F32, &[2]), ty(I32, &[2])]));
+
+    let check = |operands: &[TensorType], regions: &[Region], expected: Expect| {
+        expected.assert_eq(&results(operands, regions).expect_err("does not fit").to_string());
+    };
+    check(
+        &operands[..3],
+        &argmax,
+        expect![
+            "reduce(tensor<2x3xf32>, tensor<2x3xi32>, tensor<f32>): takes operands and as many initial values, not 3 operands"
+        ],
+    );
+    check(
+        &[ty(F32, &[2, 3]), ty(I32, &[3, 2]), ty(F32, &[]), ty(I32, &[])],
+        &argmax,
+        expect![
+            "reduce(tensor<2x3xf32>, tensor<3x2xi32>, tensor<f32>, tensor<i32>): operand shapes [2, 3] and [3, 2] differ in dimension 0: 2 against 3"
+        ],
+    );
+    check(
+        &[ty(F32, &[2, 3]), ty(F32, &[2, 3]), ty(F32, &[]), ty(F32, &[])],
+        &argmax,
+        expect![
+            "reduce(tensor<2x3xf32>, tensor<2x3xf32>, tensor<f32>, tensor<f32>): the body combines i32 elements, the operand has f32"
+        ],
+    );
+    check(
+        &operands,
+        &[monoid_region(Monoid::Add, F32)],
+        expect![
+            "reduce(tensor<2x3xf32>, tensor<2x3xi32>, tensor<f32>, tensor<i32>): the body combines 1 operand, not 2"
+        ],
+    );
+    check(&[], &argmax, expect!["reduce(): takes operands and as many initial values, not 0 operands"]);
+}
+
+#[test]
 fn reduce() {
     let dims = |dims: &[u32]| Attrs::Reduce(dims.iter().copied().collect());
     let sum = [monoid_region(Monoid::Add, F32)];
@@ -393,9 +441,7 @@ fn reduce() {
         &[ty(F32, &[2]), ty(F32, &[2]), ty(F32, &[]), ty(F32, &[])],
         dims(&[0]),
         &sum,
-        expect![
-            "reduce(tensor<2xf32>, tensor<2xf32>, tensor<f32>, tensor<f32>): takes one operand and its initial value, not 4 operands"
-        ],
+        expect!["reduce(tensor<2xf32>, tensor<2xf32>, tensor<f32>, tensor<f32>): the body combines 1 operand, not 2"],
     );
 }
 

@@ -213,6 +213,18 @@ impl Trace {
         &self.outputs
     }
 
+    /// The node that makes result number `n`, counted over all nodes in program order; `None` where there are fewer.
+    pub fn node_of_result(&self, n: usize) -> Option<NodeId> {
+        if self.values.len() == self.inputs.len() + self.nodes.len() {
+            return (n < self.nodes.len()).then_some(NodeId(n as u32));
+        }
+        let ends = self.nodes.iter().scan(0, |end, node| {
+            *end += node.results as usize;
+            Some(*end)
+        });
+        ends.zip(0..).find(|&(end, _)| n < end).map(|(_, node)| NodeId(node))
+    }
+
     /// The node that defines `value`, unless it is an input.
     pub fn producer(&self, value: ValueId) -> Option<NodeId> {
         match self.value(value).def {

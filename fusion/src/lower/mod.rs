@@ -139,14 +139,16 @@ impl<'a> Lowering<'a> {
             SymbolicAttrs::Reduce(monoid, _) => {
                 let src = self.operand(member, node, 0);
                 let init = self.operand(member, node, 1);
-                let along = self.space.reduce.expect("a group with a reduction has a direction");
-                let left = self.regs[usize::from(src.0)].vary;
-                let vary = match along {
-                    ReduceAlong::Cols => Vary { cols: false, ..left },
-                    ReduceAlong::Rows => Vary { rows: false, ..left },
-                };
-                let dst = self.reg(dtype, vary);
+                let dst = self.reduced(dtype, self.regs[usize::from(src.0)].vary);
                 self.body.push(Instr::Reduce { monoid: *monoid, dst, src, init });
+                dst
+            }
+            SymbolicAttrs::ArgReduce(extreme, winner, _) => {
+                let [values, indices, value, index] = [0, 1, 2, 3].map(|i| self.operand(member, node, i));
+                let vary = self.regs[usize::from(values.0)].vary.join(self.regs[usize::from(indices.0)].vary);
+                let dst = self.reduced(dtype, vary);
+                let (extreme, wanted, init) = (*extreme, *winner, (value, index));
+                self.body.push(Instr::ArgReduce { extreme, wanted, dst, values, indices, init });
                 dst
             }
             SymbolicAttrs::Dot(dims) => self.dot(member, node, dims),
@@ -155,6 +157,16 @@ impl<'a> Lowering<'a> {
             SymbolicAttrs::Concatenate { dimension, offsets } => self.concatenate(member, node, *dimension, offsets),
         };
         self.values.insert(self.trace.result(node), reg);
+    }
+
+    /// A register for what a reduction leaves of operands that vary so.
+    fn reduced(&mut self, dtype: DType, vary: Vary) -> Reg {
+        let along = self.space.reduce.expect("a group with a reduction has a direction");
+        let left = match along {
+            ReduceAlong::Cols => Vary { cols: false, ..vary },
+            ReduceAlong::Rows => Vary { rows: false, ..vary },
+        };
+        self.reg(dtype, left)
     }
 
     fn lane_node(&mut self, op: LaneOp, member: usize, node: usize, dtype: DType) -> Reg {

@@ -71,15 +71,15 @@ pub fn interpret(trace: &Trace, inputs: &[HostTensor]) -> Result<Vec<HostTensor>
         values[id.index()] = Some(input.clone());
     }
     for node in trace.nodes() {
-        let result = {
+        for (number, result) in node.results().enumerate() {
             let operands: Vec<&HostTensor> = node
                 .operands
                 .iter()
                 .map(|operand| values[operand.index()].as_ref().expect("V1: operands are defined before"))
                 .collect();
-            evaluate(node, &operands, trace.ty(node.result()))
-        };
-        values[node.result().index()] = Some(result);
+            let evaluated = evaluate(node, number, &operands, trace.ty(result));
+            values[result.index()] = Some(evaluated);
+        }
     }
     let output = |id: &crate::ir::ValueId| values[id.index()].clone().expect("V6: outputs are values of the trace");
     Ok(trace.outputs().iter().map(output).collect())
@@ -104,7 +104,8 @@ fn check_inputs(trace: &Trace, inputs: &[HostTensor]) -> Result<(), Kind> {
     Ok(())
 }
 
-fn evaluate(node: &Node, operands: &[&HostTensor], ty: &TensorType) -> HostTensor {
+/// Result `number` of a node, which has type `ty`.
+fn evaluate(node: &Node, number: usize, operands: &[&HostTensor], ty: &TensorType) -> HostTensor {
     match &node.attrs {
         Attrs::None if node.op == Opcode::DynamicUpdateSlice => {
             gather::dynamic_update_slice(operands[0], operands[1], &operands[2..], ty)
@@ -126,7 +127,7 @@ fn evaluate(node: &Node, operands: &[&HostTensor], ty: &TensorType) -> HostTenso
         Attrs::Reverse(dimensions) => movement::reverse(operands[0], dimensions, ty),
         Attrs::Concatenate(dimension) => movement::concatenate(operands, *dimension as usize, ty),
         Attrs::Pad(amounts) => movement::pad(operands[0], operands[1], amounts, ty),
-        Attrs::Reduce(dimensions) => reduce::reduce(operands[0], operands[1], dimensions, &node.regions[0], ty),
+        Attrs::Reduce(dimensions) => reduce::reduce(operands, number, dimensions, &node.regions[0], ty),
         Attrs::Dot(dims) => contract::dot_general(operands[0], operands[1], dims, ty),
         Attrs::Gather(dims) => gather::gather(operands[0], operands[1], dims, ty),
         Attrs::DynamicSlice(_) => gather::dynamic_slice(operands[0], &operands[1..], ty),

@@ -237,12 +237,8 @@ impl<'a> Parser<'a> {
     ) -> Result<Vec<ValueId>> {
         let Statement { operands, dictionary, regions, signature } = statement;
         self.check_operands(offset, trace, &operands, &signature.operands)?;
-        let [stated] = &signature.results[..] else {
-            return if op == Opcode::Reduce {
-                self.unsupported(offset, "reduces of several operands are not supported")
-            } else {
-                self.malformed(offset, format!("{op} has 1 result, {} types are stated", signature.results.len()))
-            };
+        let Some(stated) = signature.results.first() else {
+            return self.malformed(offset, format!("{op} has a result, no type is stated"));
         };
         let operand = operands.first().map(|&value| trace.ty(value).clone());
         let attrs =
@@ -251,8 +247,13 @@ impl<'a> Parser<'a> {
         let inferred =
             crate::infer::infer(op, &types, &attrs, &regions).map_err(|error| self.error(offset, Kind::Type(error)))?;
         drop(types);
-        if inferred[0] != *stated {
-            return self.malformed(offset, format!("the result has type {}, stated is {stated}", inferred[0]));
+        if inferred.len() != signature.results.len() {
+            let (results, types) = (inferred.len(), signature.results.len());
+            let plural = if results == 1 { "" } else { "s" };
+            return self.malformed(offset, format!("{op} has {results} result{plural}, {types} types are stated"));
+        }
+        if let Some((inferred, stated)) = inferred.iter().zip(&signature.results).find(|(a, b)| a != b) {
+            return self.malformed(offset, format!("the result has type {inferred}, stated is {stated}"));
         }
         let results = inferred.len() as u32;
         let first = trace.push_inferred(op, operands.into(), attrs, regions.into_iter().collect(), inferred, origin);

@@ -4,7 +4,7 @@ use super::attribute::{Attribute, Dictionary};
 use super::block::Statement;
 use super::lexer::Lexeme;
 use super::parser::{Parser, Result, Scope, Signature};
-use crate::ir::region::{as_monoid, monoid_op};
+use crate::ir::region::{as_body, monoid_op};
 use crate::ir::{Attrs, OpClass, Opcode, Origin, Region, Trace, ValueId};
 
 impl<'a> Parser<'a> {
@@ -174,9 +174,8 @@ impl<'a> Parser<'a> {
     /// `(%a init: %b) applies stablehlo.add across dimensions = [0] : functional type`, or without `applies` and with
     /// `reducer(%x: type, %y: type) { … }` at the end.
     fn reduce(&mut self, scope: &Scope<'a>) -> Result<Statement> {
-        let start = self.peek().offset;
         let before = self.lexer;
-        let mut operands = Vec::new();
+        let (mut operands, mut inits) = (Vec::new(), Vec::new());
         loop {
             self.expect(b'(')?;
             if self.peek().lexeme == Lexeme::Value {
@@ -188,15 +187,14 @@ impl<'a> Parser<'a> {
                 return self.expected("`init:`", self.peek());
             }
             self.expect(b':')?;
-            operands.push(self.value(scope)?);
+            inits.push(self.value(scope)?);
             self.expect(b')')?;
             if !self.take(b',') {
                 break;
             }
         }
-        if operands.len() > 2 {
-            return self.unsupported(start, "reduces of several operands are not supported");
-        }
+        let count = inits.len();
+        operands.extend(inits);
         let body = if self.take_word("applies") { Some(self.applied()?) } else { None };
         self.expect_word("across")?;
         let mut dictionary = Dictionary::default();
@@ -204,7 +202,7 @@ impl<'a> Parser<'a> {
         let mut statement = self.finish(operands, dictionary, |parser, _| parser.functional_type())?;
         let region = match body {
             Some(op) => self.applied_region(op, &statement)?,
-            None => self.reducer()?,
+            None => self.reducer(count)?,
         };
         statement.regions.push(region);
         Ok(statement)
@@ -250,15 +248,28 @@ impl<'a> Parser<'a> {
             .push(op, [a, b], Attrs::None, [], Origin::Unknown)
             .map_err(|error| self.error(offset, super::error::Kind::Type(error)))?;
         trace.output(combined);
-        debug_assert_eq!(as_monoid(&trace), None, "monoids are taken above");
+        debug_assert_eq!(as_body(&trace), None, "monoids are taken above");
         Ok(Region::new(trace))
     }
 
-    /// `reducer(%x: type, %y: type) { … }`.
-    fn reducer(&mut self) -> Result<Region> {
+    /// `reducer(%x: type, %y: type) (…) { … }`: for each operand the two arguments of its dtype. The region's arguments
+    /// are the first of all, then the second of all.
+    fn reducer(&mut self, operands: usize) -> Result<Region> {
         let start = self.peek().offset;
         self.expect_word("reducer")?;
-        let arguments = self.list(b'(', b')', Self::argument)?;
+        let (mut arguments, mut second) = (Vec::new(), Vec::new());
+        for _ in 0..operands {
+            let offset = self.peek().offset;
+            let mut pair = self.list(b'(', b')', Self::argument)?.into_iter();
+            match (pair.next(), pair.next(), pair.next()) {
+                (Some(a), Some(b), None) => {
+                    arguments.push(a);
+                    second.push(b);
+                }
+                _ => return self.malformed(offset, "a reducer has two arguments for each operand"),
+            }
+        }
+        arguments.extend(second);
         self.expect(b'{')?;
         let region = self.region_block(start, &arguments)?;
         self.expect(b'}')?;

@@ -7,6 +7,7 @@ use systole_kernels::program::{Comparison, Order};
 use systole_kernels::{DType, TensorType};
 
 use super::{lexer, literal};
+use crate::ir::region::Body;
 use crate::ir::{Attrs, GatherDims, Literal, Node, Opcode, Origin, Region, Trace, ValueId, region};
 
 /// What to print beside the program.
@@ -26,7 +27,7 @@ pub fn print_with(trace: &Trace, options: PrintOptions) -> String {
     let mut printer = Printer { out: String::new(), options, used: HashSet::new(), conflicts: 0 };
     printer.out.push_str("module {\n  func.func @main(");
     let mut scope = Scope { trace, names: vec![None; trace.values().len()], next_value: 0, next_argument: 0 };
-    printer.arguments(&mut scope, ", ");
+    printer.arguments(&mut scope);
     printer.out.push(')');
     match trace.outputs() {
         [] => {}
@@ -70,6 +71,17 @@ impl Scope<'_> {
         self.trace.value_at(value).map_or_else(|| String::from("!undefined"), |value| value.ty.to_string())
     }
 
+    /// Names the inputs, in order.
+    fn name_inputs(&mut self) {
+        for &input in self.trace.inputs() {
+            let name = format!("%arg{}", self.next_argument);
+            self.next_argument += 1;
+            if let Some(slot) = self.names.get_mut(input.index()) {
+                *slot = Some(name);
+            }
+        }
+    }
+
     fn names(&self, values: &[ValueId]) -> String {
         values.iter().map(|&value| self.name(value)).collect::<Vec<_>>().join(", ")
     }
@@ -80,14 +92,11 @@ impl Scope<'_> {
 }
 
 impl Printer {
-    fn arguments(&mut self, scope: &mut Scope<'_>, separator: &str) {
+    fn arguments(&mut self, scope: &mut Scope<'_>) {
+        scope.name_inputs();
         for (i, &input) in scope.trace.inputs().iter().enumerate() {
-            let name = format!("%arg{}", scope.next_argument);
-            scope.next_argument += 1;
-            let _ = write!(self.out, "{}{name}: {}", if i > 0 { separator } else { "" }, scope.ty(input));
-            if let Some(slot) = scope.names.get_mut(input.index()) {
-                *slot = Some(name);
-            }
+            let separator = if i > 0 { ", " } else { "" };
+            let _ = write!(self.out, "{separator}{}: {}", scope.name(input), scope.ty(input));
         }
     }
 
@@ -257,12 +266,21 @@ impl Printer {
 
     fn reduce(&mut self, scope: &Scope<'_>, node: &Node, dimensions: &[u32], indent: usize) {
         let op = node.op.name();
-        let ([operand, init], [body]) = (&node.operands[..], &node.regions[..]) else {
+        let (operands, inits) = node.operands.split_at(node.operands.len() / 2);
+        let [body] = &node.regions[..] else {
             let _ = write!(self.out, "\"{op}\"({}) : {}", scope.names(&node.operands), functional_type(scope, node));
             return;
         };
-        let _ = write!(self.out, "{op}({} init: {})", scope.name(*operand), scope.name(*init));
-        let compact = region::as_monoid(body).filter(|_| body.nodes()[0].operands[..] == *body.inputs());
+        self.out.push_str(op);
+        for (i, (&operand, &init)) in operands.iter().zip(inits).enumerate() {
+            let comma = if i > 0 { ", " } else { "" };
+            let _ = write!(self.out, "{comma}({} init: {})", scope.name(operand), scope.name(init));
+        }
+        let compact = match region::as_body(body) {
+            Some(Body::Each(monoids)) if monoids.len() == 1 => Some(monoids[0]),
+            Some(Body::Each(_) | Body::Arg(_)) | None => None,
+        };
+        let compact = compact.filter(|_| body.nodes()[0].operands[..] == *body.inputs());
         if let Some(monoid) = compact {
             let _ = write!(self.out, " applies {}", region::monoid_op(monoid).name());
         }
@@ -273,15 +291,23 @@ impl Printer {
     }
 
     fn reducer(&mut self, scope: &Scope<'_>, body: &Region, indent: usize) {
-        let _ = write!(self.out, "\n{:indent$} reducer(", "");
+        let _ = write!(self.out, "\n{:indent$} reducer", "");
         let mut inner = Scope {
             trace: body,
             names: vec![None; body.values().len()],
             next_value: scope.next_value,
             next_argument: scope.next_argument,
         };
-        self.arguments(&mut inner, ", ");
-        self.out.push_str(")  {\n");
+        // For each operand its two arguments.
+        inner.name_inputs();
+        let count = body.inputs().len() / 2;
+        let (first, second) = body.inputs().split_at(count);
+        for (i, (&a, &b)) in first.iter().zip(second).enumerate() {
+            let space = if i > 0 { " " } else { "" };
+            let [a, b] = [a, b].map(|value| format!("{}: {}", inner.name(value), inner.ty(value)));
+            let _ = write!(self.out, "{space}({a}, {b})");
+        }
+        self.out.push_str("  {\n");
         self.body(&mut inner, indent + 2, "stablehlo.return");
         let _ = write!(self.out, "{:indent$}}}", "");
     }

@@ -4,8 +4,8 @@
 //! That is slow, and independent of how the machine tiles.
 
 use systole_fusion::canonical::canonicalize;
-use systole_fusion::ir::region::monoid_region;
-use systole_fusion::ir::{Attrs, DotDims, Opcode, Origin, Region, Trace};
+use systole_fusion::ir::region::{arg_region, monoid_region};
+use systole_fusion::ir::{Attrs, DotDims, Opcode, Origin, Region, Trace, ValueId};
 use systole_fusion::lower::lower;
 use systole_fusion::plan::{Plan, PlanConfig, SlotUse, Step};
 use systole_fusion::reference::{HostTensor, interpret};
@@ -13,7 +13,7 @@ use systole_kernels::machine::{Input, Machine};
 use systole_kernels::memory::Block;
 use systole_kernels::parallel::Inline;
 use systole_kernels::program::{
-    Access, DimMap, Extent, IndexSource, Instr, LaneOp, Low, Placement, Program, ReduceAlong, Reg, Vary,
+    Access, DimMap, Extent, IndexSource, Instr, LaneOp, Low, Placement, Program, ReduceAlong, Reg, Vary, Winner,
 };
 use systole_kernels::simd::Isa;
 use systole_kernels::{DType, Scalar, TensorType};
@@ -335,37 +335,58 @@ impl Evaluation<'_> {
                 (dst, lane_op(*lane, ty(dst).dtype, &args.iter().collect::<Vec<_>>()))
             }
             Instr::Reduce { monoid, dst, src, init } => {
-                let along = self.program.reduce.expect("a reduction has a direction");
-                let vary = self.program.regs[usize::from(src.0)].vary;
-                let (dim, vary) = match along {
-                    ReduceAlong::Cols => (2, Vary { cols: true, ..vary }),
-                    ReduceAlong::Rows => (1, Vary { rows: true, ..vary }),
+                let body = monoid_region(*monoid, ty(src).dtype);
+                (dst, self.reduce(*dst, &[*src], &[*init], &body, 0))
+            }
+            Instr::ArgReduce { extreme, wanted, dst, values, indices, init } => {
+                let body = arg_region(*extreme, ty(values).dtype, ty(indices).dtype);
+                let number = match wanted {
+                    Winner::Value => 0,
+                    Winner::Index => 1,
                 };
-                let src = self.spread(self.get(*src), vary);
-                let body = monoid_region(*monoid, src.ty.dtype);
-                let attrs = Attrs::Reduce([dim].into_iter().collect());
-                // Each outer index has its own initial value.
-                let init = self.get(*init);
-                assert_eq!(init.ty.shape[1..], [1, 1], "an initial value varies along nothing");
-                let rows = src.ty.shape[1] * src.ty.shape[2] * src.ty.dtype.size();
-                let bytes = (0..src.ty.shape[0]).flat_map(|o| {
-                    let slab = HostTensor {
-                        ty: TensorType::new(src.ty.dtype, [1, src.ty.shape[1], src.ty.shape[2]]),
-                        bytes: src.bytes[o * rows..(o + 1) * rows].to_vec(),
-                    };
-                    let init = tensor(TensorType::scalar(src.ty.dtype), &[element(init, o)]);
-                    op(Opcode::Reduce, &[&slab, &init], attrs.clone(), std::slice::from_ref(&body)).bytes
-                });
-                let value =
-                    HostTensor { bytes: bytes.collect(), ty: TensorType::new(src.ty.dtype, self.shape(ty(dst).vary)) };
-                assert_eq!(value.bytes.len(), value.ty.byte_len(), "a reduction leaves what it does not reduce");
-                (dst, value)
+                (dst, self.reduce(*dst, &[*values, *indices], &[init.0, init.1], &body, number))
             }
             Instr::Dot { dst, lhs, rhs } => (dst, self.dot(lhs, rhs)),
         };
         assert_eq!(value.ty.dtype, ty(dst).dtype);
         assert_eq!(value.ty.shape[..], self.shape(ty(dst).vary));
         assert!(self.regs[usize::from(dst.0)].replace(value).is_none(), "a register is defined once");
+    }
+
+    /// Result `number` of a reduction of registers along what the program reduces.
+    fn reduce(&self, dst: Reg, srcs: &[Reg], inits: &[Reg], body: &Region, number: usize) -> HostTensor {
+        let ty = |reg: Reg| self.program.regs[usize::from(reg.0)];
+        let along = self.program.reduce.expect("a reduction has a direction");
+        let vary = srcs.iter().fold(Vary::NONE, |vary, &src| vary.join(ty(src).vary));
+        let (dim, vary) = match along {
+            ReduceAlong::Cols => (2, Vary { cols: true, ..vary }),
+            ReduceAlong::Rows => (1, Vary { rows: true, ..vary }),
+        };
+        let srcs: Vec<HostTensor> = srcs.iter().map(|&src| self.spread(self.get(src), vary)).collect();
+        let inits: Vec<&HostTensor> = inits.iter().map(|&init| self.get(init)).collect();
+        let mut bytes = Vec::new();
+        for o in 0..srcs[0].ty.shape[0] {
+            let mut trace = Trace::new();
+            let mut operands = Vec::new();
+            for src in &srcs {
+                let slab = TensorType::new(src.ty.dtype, [1, src.ty.shape[1], src.ty.shape[2]]);
+                let size = slab.byte_len();
+                operands.push(HostTensor { ty: slab, bytes: src.bytes[o * size..(o + 1) * size].to_vec() });
+            }
+            // Each outer index has its own initial value.
+            for init in &inits {
+                assert_eq!(init.ty.shape[1..], [1, 1], "an initial value varies along nothing");
+                operands.push(tensor(TensorType::scalar(init.ty.dtype), &[element(init, o)]));
+            }
+            let ids: Vec<_> = operands.iter().map(|operand| trace.input(operand.ty.clone())).collect();
+            let attrs = Attrs::Reduce([dim].into_iter().collect());
+            let first = trace.push(Opcode::Reduce, ids, attrs, [body.clone()], Origin::Unknown).expect("well-typed");
+            trace.output(ValueId(first.0 + number as u32));
+            bytes.extend(interpret(&trace, &operands).expect("well-typed").remove(0).bytes);
+        }
+        let value = HostTensor { bytes, ty: TensorType::new(ty(dst).dtype, self.shape(ty(dst).vary)) };
+        assert_eq!(value.bytes.len(), value.ty.byte_len(), "a reduction leaves what it does not reduce");
+        value
     }
 
     /// The dot of `[outer, rows, contracted]` and `[outer, contracted, cols]`.

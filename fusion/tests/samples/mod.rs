@@ -1,12 +1,12 @@
 //! One small well-typed trace per op and admitted dtype, made from the op table: what every text, verifier and
 //! interpreter test walks through.
 
-use systole_fusion::ir::region::{MONOIDS, monoid_op, monoid_region};
+use systole_fusion::ir::region::{Body, MONOIDS, body_region, monoid_op, monoid_region};
 use systole_fusion::ir::{
-    Attrs, DotDims, GatherDims, Literal, OpClass, Opcode, Origin, PadAmounts, Region, SliceLimits, Trace,
+    Attrs, DotDims, GatherDims, Literal, OpClass, Opcode, Origin, PadAmounts, Region, SliceLimits, Trace, ValueId,
 };
 use systole_kernels::contract::contracts;
-use systole_kernels::program::{Comparison, Order};
+use systole_kernels::program::{Comparison, Extreme, Monoid, Order};
 use systole_kernels::{DType, Scalar, Shape, TensorType};
 
 pub(crate) fn ty(dtype: DType, extents: &[usize]) -> TensorType {
@@ -17,11 +17,26 @@ pub(crate) fn ty(dtype: DType, extents: &[usize]) -> TensorType {
 pub(crate) fn single(op: Opcode, operands: &[TensorType], attrs: Attrs, regions: &[Region]) -> Trace {
     let mut trace = Trace::new();
     let inputs: Vec<_> = operands.iter().map(|ty| trace.input(ty.clone())).collect();
-    let value = trace
+    trace
         .push(op, inputs, attrs, regions.iter().cloned(), Origin::Unknown)
         .unwrap_or_else(|error| panic!("a sample fits its op: {error}"));
-    trace.output(value);
+    let results: Vec<ValueId> = trace.nodes()[0].results().collect();
+    results.into_iter().for_each(|result| trace.output(result));
     trace
+}
+
+/// Reduces of two operands: argmax, argmin, and each operand by itself.
+fn several_results(dtype: DType) -> Vec<Trace> {
+    let extremes = [Extreme::Greatest, Extreme::Least].into_iter();
+    let args = extremes.zip([DType::I32, DType::I64]).map(|(extreme, index)| (Body::Arg(extreme), index));
+    let each = Body::Each([Monoid::Maximum, Monoid::Multiply].into_iter().collect());
+    args.chain([(each, DType::U32)])
+        .map(|(body, other)| {
+            let operands = [ty(dtype, &[2, 3]), ty(other, &[2, 3]), ty(dtype, &[]), ty(other, &[])];
+            let attrs = Attrs::Reduce([1].into_iter().collect());
+            single(Opcode::Reduce, &operands, attrs, &[body_region(&body, &[dtype, other])])
+        })
+        .collect()
 }
 
 /// Traces of that op: every dtype of its row, every form of its attributes that differs in text or meaning.
@@ -75,6 +90,7 @@ fn of_dtype(op: Opcode, dtype: DType) -> Vec<Trace> {
                     single(op, &operands, attrs, &[monoid_region(monoid, dtype)])
                 })
             })
+            .chain(several_results(dtype))
             .collect(),
         OpClass::Contract => [
             (

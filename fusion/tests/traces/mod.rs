@@ -5,11 +5,11 @@
 pub(crate) mod digits;
 pub(crate) mod random;
 
-use systole_fusion::ir::region::monoid_region;
+use systole_fusion::ir::region::{arg_region, monoid_region};
 use systole_fusion::ir::{
     Attrs, DotDims, GatherDims, Literal, Opcode, Origin, PadAmounts, SliceLimits, Trace, ValueId,
 };
-use systole_kernels::program::{Comparison, Monoid, Order};
+use systole_kernels::program::{Comparison, Extreme, Monoid, Order};
 use systole_kernels::{DType, Scalar, Shape, TensorType};
 
 /// Appends ops to a trace.
@@ -120,6 +120,21 @@ impl Builder {
         let region = monoid_region(monoid, dtype);
         let pushed = self.trace.push(Opcode::Reduce, [value, init], attrs, [region], self.origin.clone());
         pushed.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// argmax or argmin along one dimension: the value and the index.
+    pub(crate) fn arg_reduce(&mut self, extreme: Extreme, value: ValueId, dim: u32) -> [ValueId; 2] {
+        let ty = self.trace.ty(value).clone();
+        let index = TensorType { dtype: DType::I32, shape: ty.shape };
+        let iota = self.push(Opcode::Iota, &[], Attrs::Iota { ty: index, dimension: dim });
+        let first = self.number(Scalar::from_f64(ty.dtype, 0.0));
+        let zero = self.number(0i32);
+        let attrs = Attrs::Reduce([dim].into_iter().collect());
+        let region = arg_region(extreme, ty.dtype, DType::I32);
+        let operands = [value, iota, first, zero];
+        let pushed = self.trace.push(Opcode::Reduce, operands, attrs, [region], self.origin.clone());
+        let value = pushed.unwrap_or_else(|error| panic!("{error}"));
+        [value, ValueId(value.0 + 1)]
     }
 
     pub(crate) fn sum(&mut self, value: ValueId, dims: &[u32]) -> ValueId {

@@ -2,7 +2,7 @@
 
 use systole_fusion::ir::{Opcode, Trace, ValueId};
 use systole_fusion::reference::HostTensor;
-use systole_kernels::program::{Comparison, Monoid};
+use systole_kernels::program::{Comparison, Extreme, Monoid};
 use systole_kernels::{DType, Scalar, TensorType};
 
 use super::Builder;
@@ -232,7 +232,13 @@ impl Generator {
 
     fn reduction(&mut self) -> Option<ValueId> {
         let value = self.any();
-        let dims = self.some_dims(self.b.shape(value).len());
+        let rank = self.b.shape(value).len();
+        if rank > 0 && self.random.chance(20) {
+            let dim = self.random.below(rank) as u32;
+            let extreme = self.random.pick(&[Extreme::Greatest, Extreme::Least]);
+            return Some(self.b.arg_reduce(extreme, value, dim)[self.random.below(2)]);
+        }
+        let dims = self.some_dims(rank);
         let reduced = self.reduce(value, &dims);
         if self.random.chance(30) {
             let keep: Vec<usize> = self.kept_shape(value, &dims);

@@ -3,9 +3,9 @@
 use smallvec::{SmallVec, smallvec};
 use systole_fusion::infer::infer;
 use systole_fusion::ir::attrs::Dims;
+use systole_fusion::ir::region::Body;
 use systole_fusion::ir::{Attrs, Literal, Opcode, SliceLimits};
 use systole_fusion::reference::HostTensor;
-use systole_kernels::program::Monoid;
 use systole_kernels::{DType, Scalar, Shape, TensorType};
 
 use super::data;
@@ -253,22 +253,35 @@ impl Builder {
         op: Opcode,
         operands: &[Handle],
         attrs: Attrs,
-        body: Option<Monoid>,
+        body: Option<Body>,
+    ) -> Option<Handle> {
+        self.record_picked(op, operands, attrs, body, 0)
+    }
+
+    /// Records an op, of whose results one is kept.
+    pub(super) fn record_picked(
+        &mut self,
+        op: Opcode,
+        operands: &[Handle],
+        attrs: Attrs,
+        body: Option<Body>,
+        picked: u32,
     ) -> Option<Handle> {
         let types: Vec<TensorType> = operands.iter().map(|&handle| self.ty(handle).clone()).collect();
-        let regions = regions(body, types.first());
-        let results = match infer(op, &types.iter().collect::<Vec<_>>(), &attrs, &regions) {
+        let types: Vec<&TensorType> = types.iter().collect();
+        let regions = regions(body.as_ref(), &types);
+        let results = match infer(op, &types, &attrs, &regions) {
             Ok(results) => results,
             Err(error) => panic!("the generator made an op that does not fit: {error} {attrs:?}"),
         };
-        let ty = results[0].clone();
+        let ty = results[picked as usize].clone();
         if !self.take_room(&ty) {
             return None;
         }
         self.pause();
         let result = self.name(ty);
         self.ops += 1;
-        self.steps.push(Step::Record { result, op, operands: operands.to_vec(), attrs, body });
+        self.steps.push(Step::Record { result, op, operands: operands.to_vec(), attrs, body, picked });
         Some(result)
     }
 

@@ -67,7 +67,7 @@ fn spread(b: &mut Builder, operand: Handle, body: Monoid, dim: usize) -> Option<
     let dtype = b.dtype(operand);
     let init = b.constant(ops::identity(body, dtype), [])?;
     let reduced =
-        b.record(Opcode::Reduce, &[operand, init], Attrs::Reduce(Dims::from_slice(&[dim as u32])), Some(body))?;
+        b.record(Opcode::Reduce, &[operand, init], Attrs::Reduce(Dims::from_slice(&[dim as u32])), Some(body.into()))?;
     let shape = b.shape(operand);
     let kept: Dims = (0..shape.rank() as u32).filter(|&d| d != dim as u32).collect();
     if b.random.chance(50) {
@@ -383,7 +383,7 @@ fn gradient(b: &mut Builder) -> Option<Handle> {
         let dims = DotDims { lhs_contracting: batch.clone(), rhs_contracting: batch.clone(), ..DotDims::default() };
         b.record(Opcode::DotGeneral, &[x, through], Attrs::Dot(Box::new(dims)), None)?;
     }
-    b.record(Opcode::Reduce, &[through, zero], Attrs::Reduce(batch), Some(Monoid::Add))
+    b.record(Opcode::Reduce, &[through, zero], Attrs::Reduce(batch), Some(Monoid::Add.into()))
 }
 
 /// Rows of a table, scaled and summed.

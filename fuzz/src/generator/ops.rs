@@ -2,10 +2,10 @@
 
 use smallvec::SmallVec;
 use systole_fusion::ir::attrs::Dims;
-use systole_fusion::ir::region::monoid_op;
+use systole_fusion::ir::region::{Body, monoid_op};
 use systole_fusion::ir::{Attrs, DotDims, GatherDims, OpClass, Opcode, PadAmounts, SliceLimits};
 use systole_kernels::contract::contracts;
-use systole_kernels::program::{Comparison, Monoid, Order};
+use systole_kernels::program::{Comparison, Extreme, Monoid, Order};
 use systole_kernels::{DType, Scalar, Shape, TensorType};
 
 use super::builder::Builder;
@@ -45,7 +45,11 @@ pub(super) fn say(b: &mut Builder) -> Option<Handle> {
         OpClass::View | OpClass::Overlay => movement(b, op),
         OpClass::Reduce => {
             let operand = b.admitted(op)?;
-            reduce(b, operand)
+            match b.random.below(4) {
+                0 => arg_reduce(b, operand),
+                1 => reduce_several(b, operand),
+                _ => reduce(b, operand),
+            }
         }
         OpClass::Contract => {
             let lhs = b.admitted(op)?;
@@ -316,9 +320,20 @@ fn pad(b: &mut Builder, operand: Handle) -> Option<Handle> {
 /// A reduce with any body that the dtype has, over any dimensions.
 pub(super) fn reduce(b: &mut Builder, operand: Handle) -> Option<Handle> {
     let dtype = b.dtype(operand);
+    let body = monoid(b, dtype);
+    let dimensions = reduced(b, operand);
+    let init = if b.random.chance(70) { b.constant(identity(body, dtype), []) } else { b.scalar(dtype) }?;
+    b.record(Opcode::Reduce, &[operand, init], Attrs::Reduce(dimensions), Some(body.into()))
+}
+
+fn monoid(b: &mut Builder, dtype: DType) -> Monoid {
     let bodies: Vec<Monoid> =
         MONOIDS.into_iter().filter(|&monoid| monoid_op(monoid).info().dtypes.admits(dtype)).collect();
-    let body = *b.random.pick(&bodies);
+    *b.random.pick(&bodies)
+}
+
+/// Any dimensions.
+fn reduced(b: &mut Builder, operand: Handle) -> Dims {
     let rank = b.rank(operand) as u32;
     let mut dimensions: Dims = match b.random.below(6) {
         0 | 1 if rank > 0 => Dims::from_slice(&[rank - 1]),
@@ -329,8 +344,52 @@ pub(super) fn reduce(b: &mut Builder, operand: Handle) -> Option<Handle> {
     if b.random.chance(15) {
         b.random.shuffle(&mut dimensions);
     }
-    let init = if b.random.chance(70) { b.constant(identity(body, dtype), []) } else { b.scalar(dtype) }?;
-    b.record(Opcode::Reduce, &[operand, init], Attrs::Reduce(dimensions), Some(body))
+    dimensions
+}
+
+/// Two or three operands of one shape, each with a body of its own; one of the results is kept.
+fn reduce_several(b: &mut Builder, operand: Handle) -> Option<Handle> {
+    let shape = b.shape(operand).clone();
+    let mut operands = vec![operand];
+    for _ in 0..1 + b.random.below(2) {
+        let dtype = b.any_dtype();
+        operands.push(b.like(&TensorType { dtype, shape: shape.clone() })?);
+    }
+    let count = operands.len();
+    let mut monoids = SmallVec::new();
+    for at in 0..count {
+        let dtype = b.dtype(operands[at]);
+        monoids.push(monoid(b, dtype));
+        operands.push(b.scalar(dtype)?);
+    }
+    let dimensions = reduced(b, operand);
+    let picked = b.random.below(count) as u32;
+    b.record_picked(Opcode::Reduce, &operands, Attrs::Reduce(dimensions), Some(Body::Each(monoids)), picked)
+}
+
+/// argmax or argmin, usually of an index that counts along one dimension; the value or the index is kept.
+pub(super) fn arg_reduce(b: &mut Builder, operand: Handle) -> Option<Handle> {
+    let shape = b.shape(operand).clone();
+    let dtype = *b.random.pick(&[DType::I32, DType::I32, DType::I64, DType::U32]);
+    let ty = TensorType { dtype, shape };
+    let (indices, dimensions) = if ty.rank() > 0 && b.random.chance(75) {
+        let dimension = b.random.below(ty.rank()) as u32;
+        let indices = b.record(Opcode::Iota, &[], Attrs::Iota { ty, dimension }, None)?;
+        (indices, Dims::from_slice(&[dimension]))
+    } else {
+        (b.like(&ty)?, reduced(b, operand))
+    };
+    let extreme = *b.random.pick(&[Extreme::Greatest, Extreme::Least]);
+    let usual = match extreme {
+        Extreme::Greatest => Monoid::Maximum,
+        Extreme::Least => Monoid::Minimum,
+    };
+    let value = b.dtype(operand);
+    let init = if b.random.chance(70) { b.constant(identity(usual, value), []) } else { b.scalar(value) }?;
+    let first = if b.random.chance(70) { b.constant(Scalar::from_f64(dtype, 0.0), []) } else { b.scalar(dtype) }?;
+    let picked = u32::from(b.random.chance(75));
+    let operands = [operand, indices, init, first];
+    b.record_picked(Opcode::Reduce, &operands, Attrs::Reduce(dimensions), Some(Body::Arg(extreme)), picked)
 }
 
 /// The element that changes nothing, for all bodies but a float sum, which usually starts from +0.

@@ -34,14 +34,15 @@ impl Program {
                     within(&ty)?;
                     Step::Upload { result: *result, data: data::data(&mut resizing.random, &ty) }
                 }
-                Step::Record { result, op, operands, attrs, body } => {
+                Step::Record { result, op, operands, attrs, body, picked } => {
                     let attrs = resizing.attrs(*op, attrs)?;
                     let operand_types: Vec<&TensorType> = operands.iter().map(|handle| &types[handle]).collect();
-                    let regions = regions(*body, operand_types.first().copied());
-                    let ty = infer(*op, &operand_types, &attrs, &regions).ok()?.pop()?;
+                    let regions = regions(body.as_ref(), &operand_types);
+                    let ty = infer(*op, &operand_types, &attrs, &regions).ok()?.into_iter().nth(*picked as usize)?;
                     within(&ty)?;
                     types.insert(*result, ty);
-                    Step::Record { result: *result, op: *op, operands: operands.clone(), attrs, body: *body }
+                    let (operands, body) = (operands.clone(), body.clone());
+                    Step::Record { result: *result, op: *op, operands, attrs, body, picked: *picked }
                 }
                 Step::Clone { result, of } => {
                     types.insert(*result, types[of].clone());

@@ -69,7 +69,7 @@ impl Coverage {
         self.programs += 1;
         for node in trace.nodes() {
             self.ops[node.op as usize] += 1;
-            self.results[trace.ty(node.result()).dtype as usize] += 1;
+            self.results[trace.ty(node.first_result).dtype as usize] += 1;
         }
     }
 

@@ -197,12 +197,14 @@ impl Run {
                 let tensor = stream.enter(|| Tensor::from_bytes(&device, ty.dtype, bytes, ty.shape.clone()))?;
                 self.tensors.insert(*result, tensor);
             }
-            Step::Record { result, op, operands, attrs, body } => {
+            Step::Record { result, op, operands, attrs, body, picked } => {
                 let operands: Vec<&Tensor> = operands.iter().map(|handle| &self.tensors[handle]).collect();
-                let regions = regions(*body, operands.first().map(|tensor| tensor.ty()));
-                let mut results =
+                let types: Vec<_> = operands.iter().map(|tensor| tensor.ty()).collect();
+                let regions = regions(body.as_ref(), &types);
+                let results =
                     stream.record(*op, &operands, attrs.clone(), regions.into_iter().collect(), origin(at))?;
-                self.tensors.insert(*result, results.pop().expect("every op of the table has a result"));
+                let kept = results.into_iter().nth(*picked as usize);
+                self.tensors.insert(*result, kept.expect("a program picks a result that the op has"));
             }
             Step::Clone { result, of } => {
                 let clone = self.tensors[of].clone();

@@ -54,7 +54,11 @@ fn each_extent(program: &mut Program, visit: &mut impl FnMut(&mut Extent)) {
                 of_access(lhs, visit);
                 of_access(rhs, visit);
             }
-            Instr::Scalar { .. } | Instr::Iota { .. } | Instr::Lane { .. } | Instr::Reduce { .. } => {}
+            Instr::Scalar { .. }
+            | Instr::Iota { .. }
+            | Instr::Lane { .. }
+            | Instr::Reduce { .. }
+            | Instr::ArgReduce { .. } => {}
         }
     }
 }
