@@ -51,6 +51,8 @@ impl Desk {
 
     /// Reads all tensors of a file and puts them on a device.
     fn read(&self, format: Format, file: &[u8]) -> Result<()> {
+        // A new file each time: some file systems wait for the disk where one is cut and written again.
+        let _ = fs::remove_file(&self.path);
         fs::write(&self.path, file).unwrap();
         let archive = match format {
             Npy => return Tensor::load_npy(&self.device, &self.path).map(drop),
