@@ -7,9 +7,10 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use systole::{Config, Device, Isa, Mode};
 use systole_models::minilm::Source;
-use systole_models::{Input, Model};
+use systole_models::{Input, Model, Prepared};
 
 use crate::output::Failure;
+use crate::progress::Progress;
 use crate::{cache, explain, texts};
 
 /// Most threads that may be asked for: far above any machine, far below what exhausts one.
@@ -46,7 +47,8 @@ pub(crate) struct DeviceArgs {
     pub(crate) profile: String,
 
     /// Threads that one program may use; all of the machine by default
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=MOST_THREADS))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..=MOST_THREADS))]
     pub(crate) threads: Option<usize>,
 
     /// Instruction set for kernels; the widest of the machine by default
@@ -96,13 +98,17 @@ pub(crate) struct ModelArgs {
 }
 
 impl ModelArgs {
-    /// What the model gets.
+    /// What the model gets, by the subcommand of that name.
     ///
     /// The command line is refused, and the process ends, where the model does not take what was given.
-    pub(crate) fn input(&self) -> Result<Input, Failure> {
+    pub(crate) fn input(&self, subcommand: &str) -> Result<Input, Failure> {
         let name = self.model.name;
-        let refuse =
-            |what| -> ! { Args::command().error(ErrorKind::ArgumentConflict, format!("{name} {what}")).exit() };
+        let refuse = |what| -> ! {
+            let mut command = Args::command();
+            command.build();
+            let command = command.find_subcommand_mut(subcommand).expect("the command line was parsed as this");
+            command.error(ErrorKind::ArgumentConflict, format!("{name} {what}")).exit()
+        };
         if self.model.texts.is_empty() && (!self.texts.is_empty() || self.file.is_some()) {
             refuse("takes no texts");
         }
@@ -124,6 +130,12 @@ impl ModelArgs {
         };
         Ok(Input { texts, weights })
     }
+
+    /// Reads what the model needs.
+    pub(crate) fn prepare(&self, input: &Input, progress: &mut Progress) -> Result<Box<dyn Prepared>, Failure> {
+        let prepared = self.model.prepare(input, &mut |at| progress.fetch(at));
+        prepared.map_err(|error| Failure::of_model(error, self.model))
+    }
 }
 
 #[derive(clap::Args, Debug)]
@@ -139,7 +151,8 @@ pub(crate) struct RunArgs {
     pub(crate) device: DeviceArgs,
 
     /// Steps; the model's own number by default
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=MOST_STEPS))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..=MOST_STEPS))]
     pub(crate) steps: Option<usize>,
 
     /// Print one JSON object (docs/cli.md) and nothing else
@@ -179,7 +192,7 @@ pub(crate) struct ExplainArgs {
     pub(crate) device: DeviceArgs,
 
     /// Steps
-    #[arg(long, value_name = "N", default_value_t = explain::STEPS,
+    #[arg(long, value_name = "N", default_value_t = explain::STEPS, allow_negative_numbers = true,
         value_parser = RangedU64ValueParser::<usize>::new().range(1..=MOST_STEPS))]
     pub(crate) steps: usize,
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use systole::{Build, CutReason, Device, FlushReport, Mode, PlanSource};
 
 use crate::args::ExplainArgs;
-use crate::output::{self, Failure, HEADING};
+use crate::output::{self, Failure, HEADING, count};
 use crate::progress::Progress;
 
 /// `systole explain`.
@@ -25,9 +25,9 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<(), Failure> {
         text + "\n"
     } else {
         let title = format!(
-            "{HEADING}{}{HEADING:#}, {} steps in mode {} on {}\n",
+            "{HEADING}{}{HEADING:#}, {} in mode {} on {}\n",
             args.model.model.name,
-            args.steps,
+            count(args.steps, "step"),
             args.mode,
             device.capabilities().name
         );
@@ -39,8 +39,8 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<(), Failure> {
 /// Runs the model and gives its reports, oldest first; those of setting it up are left out.
 fn run(args: &ExplainArgs) -> Result<(Device, Vec<FlushReport>), Failure> {
     let mut progress = Progress::new();
-    let input = args.model.input()?;
-    let model = args.model.model.prepare(&input, &mut |at| progress.fetch(at))?;
+    let input = args.model.input("explain")?;
+    let model = args.model.prepare(&input, &mut progress)?;
     let device = Device::open(args.config())?;
     let mut workload = model.start(&device)?;
     device.synchronize()?;
@@ -118,12 +118,6 @@ fn build(report: &FlushReport) -> Option<&Build> {
         PlanSource::Built(build) => Some(build),
         PlanSource::Nothing | PlanSource::Cached => None,
     }
-}
-
-/// `1 cut`, `2 cuts`
-fn count(number: usize, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {noun}{plural}")
 }
 
 /// What `--json` prints; docs/cli.md fixes the keys.

@@ -41,8 +41,8 @@ pub(crate) fn demonstrate() -> Result<(), Failure> {
 /// `systole run`.
 pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     let mut progress = Progress::new();
-    let input = args.model.input()?;
-    let model = args.model.model.prepare(&input, &mut |at| progress.fetch(at))?;
+    let input = args.model.input("run")?;
+    let model = args.model.prepare(&input, &mut progress)?;
     let runs = run_modes(args, &*model, &mut progress)?;
     drop(progress);
     for (at, text) in model.texts().iter().enumerate().filter(|(_, text)| is_cut(text)) {

@@ -1,23 +1,16 @@
 //! How alike texts are, as a table: the whole matrix where it fits the terminal, else each text with the one most alike.
 
-use console::{Alignment, Term, measure_text_width, pad_str, truncate_str};
+use console::{Alignment, measure_text_width, pad_str, truncate_str};
 use systole_models::Text;
 
 use crate::output::HEADING;
 
-/// Columns where no terminal tells its own number.
-const COLUMNS: usize = 100;
 /// Columns of a number and the space before it.
 const NUMBER: usize = 9;
 /// Fewest columns that a text is shortened to.
 const SHORTEST: usize = 16;
 /// Most columns that a text takes.
 const LONGEST: usize = 60;
-
-/// Columns of the terminal that stdout is.
-pub(crate) fn columns() -> usize {
-    Term::stdout().size_checked().map_or(COLUMNS, |(_, columns)| usize::from(columns))
-}
 
 /// `matrix` is [texts, texts], row-major. A line break ends each line.
 pub(crate) fn render(texts: &[Text], matrix: &[f32], columns: usize) -> String {

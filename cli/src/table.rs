@@ -5,24 +5,34 @@ use systole::hal::Capabilities;
 use systole_models::{Gives, Model, Text};
 
 use crate::measurement::Measurement;
-use crate::output::{BAD, GOOD, HEADING};
+use crate::output::{self, BAD, GOOD, HEADING, count};
 use crate::run::Runs;
 use crate::{plot, similarity};
 
-/// Columns and rows of the curve.
-const CURVE: (usize, usize) = (64, 10);
+/// Most columns of the curve, fewest, and what its labels take.
+const WIDEST: usize = 64;
+const NARROWEST: usize = 10;
+const LABELS: usize = 8;
+/// Rows of the curve.
+const HEIGHT: usize = 10;
 
 /// Everything that is printed.
 pub(crate) fn render(model: &Model, device: &Capabilities, texts: &[Text], runs: &Runs) -> String {
     let outcome = &runs.outcome;
     let steps = outcome.steps.len();
     let mut text = format!(
-        "{HEADING}{}{HEADING:#}: {}, {steps} steps\n{}, {} threads, {}\n\n",
-        model.name, model.summary, device.name, device.threads, device.isa,
+        "{HEADING}{}{HEADING:#}: {}, {}\n{}, {}, {}\n\n",
+        model.name,
+        model.summary,
+        count(steps, "step"),
+        device.name,
+        count(device.threads, "thread"),
+        device.isa,
     );
+    let columns = output::columns();
     text += &match model.gives {
-        Gives::Loss => format!("loss of each step\n{}", plot::curve(&outcome.losses(), CURVE.0, CURVE.1)),
-        Gives::Embeddings => similarity::render(texts, outcome.last("similarity"), similarity::columns()),
+        Gives::Loss => format!("loss of each step\n{}", curve(&outcome.losses(), columns)),
+        Gives::Embeddings => similarity::render(texts, outcome.last("similarity"), columns),
     };
     text += "\n";
     text += &rows(&runs.measurements);
@@ -31,7 +41,7 @@ pub(crate) fn render(model: &Model, device: &Capabilities, texts: &[Text], runs:
     text += &match model.gives {
         Gives::Loss => {
             let elements = outcome.parameter_elements();
-            format!("{} runs, each of {steps} losses and {elements} parameters\n", runs.count)
+            format!("{} runs, each of {} and {elements} parameters\n", runs.count, losses(steps))
         }
         Gives::Embeddings => format!("{} runs, each of {} numbers\n", runs.count, outcome.result_elements()),
     };
@@ -45,30 +55,49 @@ pub(crate) fn render(model: &Model, device: &Capabilities, texts: &[Text], runs:
     text
 }
 
+fn losses(steps: usize) -> String {
+    if steps == 1 { String::from("1 loss") } else { format!("{steps} losses") }
+}
+
+fn curve(losses: &[f32], columns: usize) -> String {
+    plot::curve(losses, columns.saturating_sub(LABELS).clamp(NARROWEST, WIDEST), HEIGHT)
+}
+
+/// A row for each measure and a column for each mode, so that all of it fits a terminal of 50 columns.
 fn rows(measurements: &[(Mode, Measurement)]) -> String {
-    let heads = ["time/step", "in kernels", "ops/step", "launches/step", "moved/step", "plans built", "plan hits"];
-    let mut text = format!("{HEADING}{:<7}", "mode");
-    for head in heads {
-        text += &format!("  {head:>width$}", width = head.len());
+    let columns: Vec<_> = measurements.iter().map(|(_, measurement)| cells(measurement)).collect();
+    let mut text = format!("{HEADING}{:<LABEL$}", "mode");
+    for (mode, _) in measurements {
+        text += &format!("{:>CELL$}", mode.name());
     }
     text += &format!("{HEADING:#}\n");
-    for (mode, measurement) in measurements {
-        let cells = [
-            seconds(measurement.seconds_per_step),
-            seconds(measurement.kernel_seconds_per_step),
-            format!("{:.1}", measurement.ops_per_step),
-            format!("{:.1}", measurement.launches_per_step),
-            bytes(measurement.bytes_moved_per_step),
-            measurement.plans_built.to_string(),
-            format!("{:.1} %", 100.0 * measurement.plan_hit_rate),
-        ];
-        text += &format!("{:<7}", mode.name());
-        for (head, cell) in heads.iter().zip(cells) {
-            text += &format!("  {cell:>width$}", width = head.len());
+    for (row, label) in MEASURES.iter().enumerate() {
+        text += &format!("{label:<LABEL$}");
+        for column in &columns {
+            text += &format!("{:>CELL$}", column[row]);
         }
         text += "\n";
     }
     text
+}
+
+/// What is measured of a mode.
+const MEASURES: [&str; 7] =
+    ["time/step", "in kernels", "ops/step", "launches/step", "moved/step", "plans built", "plan hits"];
+/// Columns of a measure's name, and of its value with the space before it.
+const LABEL: usize = 13;
+const CELL: usize = 12;
+
+fn cells(measurement: &Measurement) -> [String; MEASURES.len()] {
+    [
+        seconds(measurement.seconds_per_step),
+        seconds(measurement.kernel_seconds_per_step),
+        format!("{:.1}", measurement.ops_per_step),
+        format!("{:.1}", measurement.launches_per_step),
+        bytes(measurement.bytes_moved_per_step),
+        measurement.plans_built.to_string(),
+        format!("{:.1} %", 100.0 * measurement.plan_hit_rate),
+    ]
 }
 
 /// How fused compares with strict, where both ran.
@@ -148,10 +177,14 @@ mod tests {
                 (Mode::Fused, measurement(4e-4, 9.25)),
             ],
             &expect![[r#"
-                mode     time/step  in kernels  ops/step  launches/step  moved/step  plans built  plan hits
-                debug       1.25 s      625 ms     176.0          176.0    2.07 MiB           17     98.8 %
-                strict     1.20 ms      600 µs     176.0          176.0    2.07 MiB           17     98.8 %
-                fused       400 µs      200 µs     176.0            9.2     112 KiB           17     98.8 %
+                mode                debug      strict       fused
+                time/step          1.25 s     1.20 ms      400 µs
+                in kernels         625 ms      600 µs      200 µs
+                ops/step            176.0       176.0       176.0
+                launches/step       176.0       176.0         9.2
+                moved/step       2.07 MiB    2.07 MiB     112 KiB
+                plans built            17          17          17
+                plan hits          98.8 %      98.8 %      98.8 %
                 fused is 3.00× as fast as strict
             "#]],
         );

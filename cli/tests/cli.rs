@@ -137,9 +137,8 @@ fn the_table_says_whether_bits_are_identical() {
     let text = stdout(&output);
     assert!(text.lines().any(|line| line == "bits identical: yes"), "{text}");
     assert!(text.lines().any(|line| line.starts_with("fused is ")), "{text}");
-    for mode in ["debug", "strict", "fused"] {
-        assert_eq!(text.lines().filter(|line| line.starts_with(&format!("{mode:<7} "))).count(), 1, "{text}");
-    }
+    let modes = |line: &str| line.split_whitespace().eq(["mode", "debug", "strict", "fused"]);
+    assert_eq!(text.lines().filter(|line| modes(line)).count(), 1, "{text}");
     assert!(!text.contains('\u{1b}'), "no colours in a pipe");
     assert_eq!(stderr(&output), "", "no progress bar without a terminal");
 }
@@ -286,10 +285,18 @@ fn what_a_model_does_not_take_is_refused() {
         &expect![[r#"
             error: digits takes no texts
 
-            Usage: systole [COMMAND]
+            Usage: systole run [OPTIONS] <MODEL> [TEXT]...
 
             For more information, try '--help'.
         "#]],
+    );
+    check_usage(
+        &["explain", "digits", "--steps", "-1"],
+        &expect![[r#"
+        error: invalid value '-1' for '--steps <N>': invalid digit found in string
+
+        For more information, try '--help'.
+    "#]],
     );
     for option in ["--weights", "--file"] {
         let output = systole(&["explain", "digits", option, "x"]);
@@ -310,6 +317,7 @@ fn a_file_without_texts_is_named() {
     let empty = concat!(env!("CARGO_TARGET_TMPDIR"), "/empty.txt");
     std::fs::write(empty, "\n  \n").unwrap();
     check_failure(&systole(&["run", "minilm", "--file", empty]), &[&format!("error: {empty} has no text in it")]);
+    check_failure(&systole(&["run", "minilm", "--file", "-"]), &["error: stdin has no text in it"]);
     check_failure(&systole(&["run", "minilm", "--file", "no-such-file"]), &["error: cannot read no-such-file: "]);
 }
 
