@@ -38,8 +38,8 @@ fn device() -> Device {
 }
 
 /// Reads NumPy's file, compares the tensor, and writes it again.
-fn check_npy(name: &str, file: &[u8], expected: &Tensor) -> Vec<u8> {
-    let path = folder("numpy").join(format!("{name}.npy"));
+fn check_npy(folder: &Path, name: &str, file: &[u8], expected: &Tensor) -> Vec<u8> {
+    let path = folder.join(format!("{name}.npy"));
     fs::write(&path, file).unwrap();
     let read = Tensor::load_npy(&expected.device(), &path).unwrap();
     assert_eq!(read.ty(), expected.ty(), "{name}");
@@ -50,7 +50,7 @@ fn check_npy(name: &str, file: &[u8], expected: &Tensor) -> Vec<u8> {
 
 #[test]
 fn numpys_files_are_read_and_written() -> Result<()> {
-    let device = device();
+    let (folder, device) = (folder("numpy"), device());
     let nans = [0x7f80_0001, 0xffc0_0000, 0x3fc0_0000].map(f32::from_bits);
     let halves = [f16::from_f32(1.5), f16::from_f32(-0.0), f16::from_f32(65504.0)];
     let cases = [
@@ -63,7 +63,7 @@ fn numpys_files_are_read_and_written() -> Result<()> {
         ("empty", samples::EMPTY, Tensor::from_slice::<f32>(&device, &[], [2, 0, 3])?),
     ];
     for (name, file, expected) in cases {
-        let written = check_npy(name, file, &expected);
+        let written = check_npy(&folder, name, file, &expected);
         assert!(written == file, "{name} is written otherwise than by NumPy");
     }
     Ok(())
@@ -71,14 +71,14 @@ fn numpys_files_are_read_and_written() -> Result<()> {
 
 #[test]
 fn other_orders_and_versions_are_read() -> Result<()> {
-    let device = device();
+    let (folder, device) = (folder("orders"), device());
     let six = Tensor::from_slice(&device, &[0, 1, 2, 3, 4, 5], [2, 3])?;
-    check_npy("big", samples::BIG_ENDIAN, &six);
-    check_npy("fortran", samples::FORTRAN, &six.convert(DType::F32)?);
+    check_npy(&folder, "big", samples::BIG_ENDIAN, &six);
+    check_npy(&folder, "fortran", samples::FORTRAN, &six.convert(DType::F32)?);
     let eight: Vec<f16> = (0..8u8).map(|at| f16::from_f32(f32::from(at))).collect();
-    check_npy("both", samples::FORTRAN_BIG_ENDIAN, &Tensor::from_slice(&device, &eight, [2, 2, 2])?);
+    check_npy(&folder, "both", samples::FORTRAN_BIG_ENDIAN, &Tensor::from_slice(&device, &eight, [2, 2, 2])?);
     for (name, file) in [("v2", samples::VERSION_2), ("v3", samples::VERSION_3)] {
-        check_npy(name, file, &Tensor::from_slice(&device, &[7], [1])?);
+        check_npy(&folder, name, file, &Tensor::from_slice(&device, &[7], [1])?);
     }
     Ok(())
 }
