@@ -315,7 +315,7 @@ fn weights_that_are_not_there_are_named() {
 #[test]
 fn a_file_without_texts_is_named() {
     let empty = concat!(env!("CARGO_TARGET_TMPDIR"), "/empty.txt");
-    std::fs::write(empty, "\n  \n").unwrap();
+    std::fs::write(empty, "\u{feff}\n  \n").unwrap();
     check_failure(&systole(&["run", "minilm", "--file", empty]), &[&format!("error: {empty} has no text in it")]);
     check_failure(&systole(&["run", "minilm", "--file", "-"]), &["error: stdin has no text in it"]);
     check_failure(&systole(&["run", "minilm", "--file", "no-such-file"]), &["error: cannot read no-such-file: "]);

@@ -30,6 +30,7 @@ pub(super) fn decode(file: Vec<u8>) -> Result<Archive, Reason> {
         SafeTensorError::TensorInvalidInfo | SafeTensorError::ValidationOverflow => {
             missized(&file).unwrap_or_else(|| damaged(&error))
         }
+        SafeTensorError::MetadataIncompleteBuffer => damaged(&cut_short(&file).unwrap_or_else(|| error.to_string())),
         error => damaged(&error),
     })?;
     let entries = entries(&file[WORD..][..length]).map_err(|error| damaged(&error))?;
@@ -82,11 +83,17 @@ fn entries(header: &[u8]) -> Result<Vec<(String, TensorInfo)>, serde_json::Error
     serde_json::Deserializer::from_slice(header).deserialize_map(Entries)
 }
 
+/// What a file says of its tensors, if it says anything, and how many bytes it has for them.
+fn said(file: &[u8]) -> Option<(Vec<(String, TensorInfo)>, usize)> {
+    let length = usize::try_from(u64::from_le_bytes(*file.first_chunk()?)).ok()?;
+    let (header, elements) = file.get(WORD..)?.split_at_checked(length)?;
+    Some((entries(header).ok()?, elements.len()))
+}
+
 /// Which tensor of a file does not have the size that it is said to have.
 fn missized(file: &[u8]) -> Option<Reason> {
-    let length = u64::from_le_bytes(*file.first_chunk()?);
-    let header = file.get(WORD..)?.get(..usize::try_from(length).ok()?)?;
-    entries(header).ok()?.into_iter().find_map(|(name, TensorInfo { dtype, shape, data_offsets: (start, end) })| {
+    let (entries, _) = said(file)?;
+    entries.into_iter().find_map(|(name, TensorInfo { dtype, shape, data_offsets: (start, end) })| {
         let bits = shape.iter().try_fold(dtype.bitsize(), |bits, &extent| bits.checked_mul(extent));
         let place = end.checked_sub(start)?;
         (bits != place.checked_mul(8)).then(|| match bits {
@@ -98,6 +105,13 @@ fn missized(file: &[u8]) -> Option<Reason> {
             }
         })
     })
+}
+
+/// How the size of a file is not that of its tensors.
+fn cut_short(file: &[u8]) -> Option<Reason> {
+    let (entries, found) = said(file)?;
+    let expected = entries.iter().map(|(_, info)| info.data_offsets.1).max().unwrap_or(0);
+    Some(format!("its tensors take {expected} bytes, and it has {found} for them"))
 }
 
 /// The tensors in an order in which each starts at a multiple of its elements' size.
