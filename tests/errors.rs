@@ -168,6 +168,15 @@ fn dtypes_that_do_not_fit() -> Result<()> {
 }
 
 #[test]
+fn bits_of_another_width() -> Result<()> {
+    let device = plain();
+    let result = floats(&device, [2]).bitcast_convert(DType::BF16);
+    refused(result, expect!["bitcast_convert(tensor<2xf32>): f32 and bf16 differ in width: 4 against 2 bytes"]);
+    works(&device);
+    Ok(())
+}
+
+#[test]
 fn dimensions_that_are_not_there() -> Result<()> {
     fn sum(x: &Tensor, axes: impl Axes) -> Result<Tensor> {
         x.sum(axes)

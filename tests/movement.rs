@@ -1,7 +1,9 @@
 //! Ops that move elements, through the public methods, in every mode; and what a new position costs.
 
 use expect_test::{Expect, expect};
-use systole::{Config, DType, Device, Mode, Result, Tensor, with_mode};
+use systole::{
+    Attrs, Config, DType, Device, GatherDims, Mode, Opcode, Origin, Result, Stream, Tensor, bf16, with_mode,
+};
 
 fn open() -> Device {
     Device::open(Config::default()).expect("a simulator opens")
@@ -35,6 +37,71 @@ fn reverse() -> Result<()> {
     check(|d| numbers(d, &[2, 3])?.transpose(&[1, 0])?.reverse(0)?.mul(2.0), &[4.0, 10.0, 2.0, 8.0, 0.0, 6.0])?;
     check(|d| Tensor::iota(d, DType::F32, [4], 0)?.reverse(0)?.mul(2.0), &[6.0, 4.0, 2.0, 0.0])?;
     check(|d| numbers(d, &[2, 2])?.reverse(1)?.sum(0), &[4.0, 2.0])
+}
+
+#[test]
+fn bits_survive_a_bitcast() -> Result<()> {
+    let device = open();
+    // Quiet and signalling NaNs with payloads, a subnormal, both zeros.
+    let words = [0x7fc0_1234u32, 0xffa0_0001, 1, 0x8000_0000, 0, 0x3f80_0000];
+    let halves: Vec<bf16> = [0x7f81u16, 0xffff, 1, 0x8000].into_iter().map(bf16::from_bits).collect();
+    for mode in Mode::ALL {
+        with_mode(mode, || {
+            let x = Tensor::from_slice(&device, &words, [2, 3])?;
+            let floats = x.bitcast_convert(DType::F32)?;
+            assert_eq!(floats.bitcast_convert(DType::U32)?.to_vec::<u32>()?, words, "{mode}");
+            assert_eq!(floats.to_vec::<f32>()?.iter().map(|x| x.to_bits()).collect::<Vec<_>>(), words, "{mode}");
+            // Amid others: the absolute value by its bits.
+            let mask = Tensor::full(&device, 0x7fff_ffffu32, [2, 3])?;
+            let magnitude = floats.bitcast_convert(DType::U32)?.and(&mask)?.bitcast_convert(DType::F32)?.mul(2.0)?;
+            assert_eq!(magnitude.narrow(0, 1, 1)?.to_vec::<f32>()?, [0.0, 0.0, 2.0], "{mode}");
+            let narrow = Tensor::from_slice(&device, &halves, [4])?.bitcast_convert(DType::F16)?;
+            let back = narrow.bitcast_convert(DType::BF16)?.to_vec::<bf16>()?;
+            assert!(back.iter().map(|x| x.to_bits()).eq(halves.iter().map(|x| x.to_bits())), "{mode}");
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// A collapsed slice of no elements is right where the result has none either, also of an operand without elements.
+#[test]
+fn gathers_of_nothing() -> Result<()> {
+    let device = open();
+    let dims = GatherDims {
+        offset_dims: [1].into_iter().collect(),
+        collapsed_slice_dims: [0].into_iter().collect(),
+        start_index_map: [0].into_iter().collect(),
+        index_vector_dim: 1,
+        slice_sizes: [0, 2].into_iter().collect(),
+        ..GatherDims::default()
+    };
+    let gather = |operand: &Tensor, indices: &Tensor| -> Result<Tensor> {
+        let attrs = Attrs::Gather(Box::new(dims.clone()));
+        let origin = Origin::Named("here".into());
+        let mut results = Stream::current(&device).record(
+            Opcode::Gather,
+            &[operand, indices],
+            attrs,
+            std::iter::empty().collect(),
+            origin,
+        )?;
+        Ok(results.remove(0))
+    };
+    let none = Tensor::from_slice(&device, &[0i32; 0], [0])?;
+    let some = Tensor::from_slice(&device, &[7i32, 0], [2])?;
+    for mode in Mode::ALL {
+        with_mode(mode, || {
+            for rows in [0, 3] {
+                let table = numbers(&device, &[rows, 2])?;
+                assert_eq!(gather(&table, &none)?.add(1.0)?.to_vec::<f32>()?, [0.0; 0], "{mode}");
+                let refused = gather(&table, &some).expect_err("a row of none");
+                assert!(refused.to_string().contains("slice size 0 in dimension 0"), "{refused}");
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
 }
 
 #[test]

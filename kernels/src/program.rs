@@ -275,6 +275,8 @@ pub enum LaneOp {
     /// `(min, operand, max)`.
     Clamp,
     Convert,
+    /// The bits, as a dtype of the same width.
+    Bitcast,
 }
 
 impl LaneOp {
@@ -311,7 +313,8 @@ impl LaneOp {
             | LaneOp::Compare(..)
             | LaneOp::Select
             | LaneOp::Clamp
-            | LaneOp::Convert => 1,
+            | LaneOp::Convert
+            | LaneOp::Bitcast => 1,
         }
     }
 }

@@ -6,7 +6,7 @@ use systole_kernels::program::{Comparison, LaneOp, Order};
 use systole_kernels::simd::Isa;
 use systole_kernels::{DType, Scalar, bf16, f16};
 
-const UNARY: [LaneOp; 20] = [
+const UNARY: [LaneOp; 21] = [
     LaneOp::Abs,
     LaneOp::Negate,
     LaneOp::Sign,
@@ -27,6 +27,7 @@ const UNARY: [LaneOp; 20] = [
     LaneOp::IsFinite,
     LaneOp::Not,
     LaneOp::Convert,
+    LaneOp::Bitcast,
 ];
 
 const ARITHMETIC: [LaneOp; 12] = [
@@ -119,6 +120,10 @@ fn scalar(value: Value) -> Scalar {
 fn define_unary(op: LaneOp, x: Value, result: DType) -> Option<Value> {
     if op == LaneOp::Convert {
         return Some(convert(x, result));
+    }
+    if op == LaneOp::Bitcast {
+        let x = scalar(x);
+        return (x.dtype().size() == result.size()).then(|| value(Scalar::from_bits(result, x.bits())));
     }
     if let Some(wide) = widened(x).filter(|_| !matches!(op, LaneOp::Abs | LaneOp::Negate | LaneOp::IsFinite)) {
         let F32(y) = define_unary(op, F32(wide), DType::F32)? else { return None };

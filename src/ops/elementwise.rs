@@ -218,4 +218,23 @@ impl Tensor {
     pub fn convert(&self, dtype: DType) -> Result<Tensor> {
         record(Opcode::Convert, &[self], Attrs::Convert(dtype), Origin::caller())
     }
+
+    /// The same bits as another dtype of the same width: NaN payloads and subnormals survive.
+    ///
+    /// ```
+    /// # use systole::{DType, Device, Tensor};
+    /// # fn main() -> systole::Result<()> {
+    /// let device = Device::simulator()?;
+    /// let bits = Tensor::from_slice(&device, &[1.0f32, -0.0], [2])?.bitcast_convert(DType::U32)?;
+    /// assert_eq!(bits.to_vec::<u32>()?, [0x3f80_0000, 0x8000_0000]);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// The dtypes differ in width.
+    #[doc(alias = "view_dtype")]
+    #[track_caller]
+    pub fn bitcast_convert(&self, dtype: DType) -> Result<Tensor> {
+        record(Opcode::BitcastConvert, &[self], Attrs::Convert(dtype), Origin::caller())
+    }
 }

@@ -311,6 +311,7 @@ fn read_attrs(
         | Opcode::DynamicSlice
         | Opcode::DynamicUpdateSlice
         | Opcode::Convert
+        | Opcode::BitcastConvert
         | Opcode::Select
         | Opcode::Clamp
         | Opcode::Abs

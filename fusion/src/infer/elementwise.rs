@@ -74,3 +74,15 @@ pub(super) fn convert(op: Opcode, operands: &[&TensorType], dtype: DType) -> Res
     admit(op, dtype)?;
     Ok(TensorType { dtype, shape: operand.shape.clone() })
 }
+
+/// C1 for dtypes of one width; StableHLO's other forms, which give or take a dimension, are not taken.
+pub(super) fn bitcast_convert(op: Opcode, operands: &[&TensorType], dtype: DType) -> Result<TensorType, Reason> {
+    let [operand] = take(operands)?;
+    admit(op, operand.dtype)?;
+    admit(op, dtype)?;
+    if operand.dtype.size() != dtype.size() {
+        let (from, to) = (operand.dtype, dtype);
+        return Err(format!("{from} and {to} differ in width: {} against {} bytes", from.size(), to.size()));
+    }
+    Ok(TensorType { dtype, shape: operand.shape.clone() })
+}

@@ -34,7 +34,23 @@ pub(super) fn gather(operands: &[&TensorType], dims: &GatherDims) -> Result<Tens
         // Every result dimension has its source: C1 counts the offset ones, `rank` the batch ones.
         shape.extend(source);
     }
+    no_empty_slices(dims, &shape)?;
     Ok(TensorType { dtype: operand.dtype, shape: Shape::new(shape) })
+}
+
+/// Beyond the specification, whose formula reads past the end there: a collapsed or batching dimension stands for one
+/// element, which a slice of none does not have. Where the result has no elements either, nothing is missed.
+fn no_empty_slices(dims: &GatherDims, shape: &[usize]) -> Result<(), Reason> {
+    if shape.contains(&0) {
+        return Ok(());
+    }
+    match (0..dims.slice_sizes.len()).find(|&d| dims.slice_sizes[d] == 0 && sliced_away(dims, d)) {
+        None => Ok(()),
+        Some(d) => Err(format!(
+            "slice size 0 in dimension {d}, which is collapsed or batching, leaves nothing for the result {}",
+            Shape::new(shape.iter().copied())
+        )),
+    }
 }
 
 /// C1, C6–C8, C10, C11, C18, C19.

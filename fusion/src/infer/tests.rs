@@ -534,6 +534,20 @@ fn gather() {
         check(Opcode::Gather, &operands, Attrs::Gather(Box::new(dims)), expected);
     };
     check(&|_| {}, expect!["tensor<2x2x3x2x2xi32>"]);
+    check(
+        &|d| d.slice_sizes[1] = 0,
+        expect![
+            "gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): slice size 0 in dimension 1, which is collapsed or batching, leaves nothing for the result [2, 2, 3, 2, 2]"
+        ],
+    );
+    check(
+        &|d| d.slice_sizes[0] = 0,
+        expect![
+            "gather(tensor<2x3x4x2xi32>, tensor<2x2x3x2xi64>): slice size 0 in dimension 0, which is collapsed or batching, leaves nothing for the result [2, 2, 3, 2, 2]"
+        ],
+    );
+    // Nothing is left of a slice that nobody has.
+    check(&|d| d.slice_sizes = [1, 0, 0, 2].into_iter().collect(), expect!["tensor<2x2x3x0x2xi32>"]);
     check(&|d| d.offset_dims = [0, 2].into_iter().collect(), expect!["tensor<2x2x2x2x3xi32>"]);
     check(
         &|d| d.offset_dims = [4, 3].into_iter().collect(),

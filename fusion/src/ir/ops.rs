@@ -90,6 +90,8 @@ macro_rules! op_table {
             Clamp "stablehlo.clamp" clamp: Select, dtypes Any, lane Clamp, nan Canonical, Exact;
             /// Another dtype: floats to integers truncate and saturate (NaN to 0), to bool `x != 0`, integers wrap.
             Convert "stablehlo.convert" convert: Convert, dtypes Any, lane Convert, nan Canonical, CorrectlyRounded;
+            /// The operand's bits as another dtype of the same width.
+            BitcastConvert "stablehlo.bitcast_convert" bitcast_convert: Convert, dtypes Any, lane Bitcast, nan Preserved, Exact;
 
             /// The operand's dimensions placed into a larger shape; extent 1 and absent dimensions repeat.
             BroadcastInDim "stablehlo.broadcast_in_dim" broadcast_in_dim: View, dtypes Any, lane None, nan Preserved, Exact;

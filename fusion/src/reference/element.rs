@@ -82,7 +82,8 @@ pub(super) fn ternary(op: LaneOp, a: Scalar, b: Scalar, c: Scalar) -> Scalar {
         | LaneOp::Or
         | LaneOp::Xor
         | LaneOp::Compare(..)
-        | LaneOp::Convert => unreachable!("{op:?} does not take three elements"),
+        | LaneOp::Convert
+        | LaneOp::Bitcast => unreachable!("{op:?} does not take three elements"),
     }
 }
 
@@ -128,6 +129,7 @@ fn unary_float(op: LaneOp, x: f32) -> f32 {
         | LaneOp::Select
         | LaneOp::Clamp
         | LaneOp::Convert
+        | LaneOp::Bitcast
         | LaneOp::IsFinite => unreachable!("{op:?} does not take one float"),
     }
 }
@@ -168,7 +170,8 @@ fn unary_integer(op: LaneOp, x: i128) -> i128 {
         | LaneOp::Compare(..)
         | LaneOp::Select
         | LaneOp::Clamp
-        | LaneOp::Convert => unreachable!("{op:?} does not take one integer"),
+        | LaneOp::Convert
+        | LaneOp::Bitcast => unreachable!("{op:?} does not take one integer"),
     }
 }
 
@@ -220,7 +223,8 @@ fn binary_float(op: LaneOp, a: f32, b: f32) -> f32 {
         | LaneOp::Compare(..)
         | LaneOp::Select
         | LaneOp::Clamp
-        | LaneOp::Convert => unreachable!("{op:?} does not take two floats"),
+        | LaneOp::Convert
+        | LaneOp::Bitcast => unreachable!("{op:?} does not take two floats"),
     }
 }
 
@@ -273,6 +277,7 @@ fn binary_integer(op: LaneOp, a: i128, b: i128) -> i128 {
         | LaneOp::Select
         | LaneOp::Clamp
         | LaneOp::Convert
+        | LaneOp::Bitcast
         | LaneOp::Atan2 => unreachable!("{op:?} does not take two integers"),
     }
 }
@@ -310,7 +315,8 @@ fn binary_bool(op: LaneOp, a: bool, b: bool) -> bool {
         | LaneOp::Compare(..)
         | LaneOp::Select
         | LaneOp::Clamp
-        | LaneOp::Convert => unreachable!("{op:?} does not take two bools"),
+        | LaneOp::Convert
+        | LaneOp::Bitcast => unreachable!("{op:?} does not take two bools"),
     }
 }
 

@@ -119,6 +119,10 @@ fn evaluate(node: &Node, number: usize, operands: &[&HostTensor], ty: &TensorTyp
         Attrs::Compare { direction, order } => HostTensor::build(ty, |index| {
             element::compare(*direction, *order, operands[0].at(index), operands[1].at(index)).into()
         }),
+        // Elements of one width, little-endian on both sides.
+        Attrs::Convert(_) if node.op == Opcode::BitcastConvert => {
+            HostTensor { ty: ty.clone(), bytes: operands[0].bytes.clone() }
+        }
         Attrs::Convert(dtype) => HostTensor::build(ty, |index| element::convert(operands[0].at(index), *dtype)),
         Attrs::BroadcastInDim { dimensions, .. } => movement::broadcast_in_dim(operands[0], dimensions, ty),
         Attrs::Reshape(_) => HostTensor { ty: ty.clone(), bytes: operands[0].bytes.clone() },

@@ -20,7 +20,12 @@ pub(super) fn attrs(
 ) -> Result<Attrs> {
     match op.class() {
         OpClass::Unary | OpClass::Predicate | OpClass::Binary | OpClass::Select => Ok(Attrs::None),
-        OpClass::Convert => Ok(Attrs::Convert(result.dtype)),
+        OpClass::Convert => match operand {
+            Some(operand) if op == Opcode::BitcastConvert && operand.dtype.size() != result.dtype.size() => {
+                Err(Kind::Unsupported(String::from("bitcast_convert to another width is not supported")))
+            }
+            Some(_) | None => Ok(Attrs::Convert(result.dtype)),
+        },
         OpClass::Source if op == Opcode::Constant => match dictionary.get("value") {
             Some(Attribute::Elements(literal)) => Ok(Attrs::Constant(literal.clone())),
             Some(_) | None => malformed("expected elements as the attribute `value`"),

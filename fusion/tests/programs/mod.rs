@@ -438,6 +438,7 @@ fn lane_op(lane: LaneOp, dtype: DType, args: &[&HostTensor]) -> HostTensor {
     let plain = |opcode: Opcode| op(opcode, args, Attrs::None, &[]);
     match lane {
         LaneOp::Convert => op(Opcode::Convert, args, Attrs::Convert(dtype), &[]),
+        LaneOp::Bitcast => op(Opcode::BitcastConvert, args, Attrs::Convert(dtype), &[]),
         LaneOp::Compare(direction, order) => op(Opcode::Compare, args, Attrs::Compare { direction, order }, &[]),
         LaneOp::Abs
         | LaneOp::Negate

@@ -76,7 +76,9 @@ fn of_dtype(op: Opcode, dtype: DType) -> Vec<Trace> {
             .map(|(min, max)| single(op, &[min.clone(), matrix.clone(), max.clone()], Attrs::None, &[]))
             .collect(),
         OpClass::Convert => {
-            DType::ALL.into_iter().flat_map(|to| one(std::slice::from_ref(&matrix), Attrs::Convert(to))).collect()
+            let admitted = |to: &DType| op == Opcode::Convert || to.size() == dtype.size();
+            let dtypes = DType::ALL.into_iter().filter(admitted);
+            dtypes.flat_map(|to| one(std::slice::from_ref(&matrix), Attrs::Convert(to))).collect()
         }
         OpClass::View | OpClass::Overlay => movements(op, dtype),
         OpClass::Reduce => MONOIDS

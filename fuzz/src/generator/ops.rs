@@ -39,6 +39,9 @@ pub(super) fn say(b: &mut Builder) -> Option<Handle> {
         OpClass::Select => select(b, op),
         OpClass::Convert => {
             let operand = b.admitted(op)?;
+            if op == Opcode::BitcastConvert {
+                return bitcast(b, operand);
+            }
             let dtype = *b.random.pick(&DType::ALL);
             b.convert(operand, dtype)
         }
@@ -70,6 +73,14 @@ fn partner(b: &mut Builder, operand: Handle) -> Option<Handle> {
     }
     let ty = b.ty(operand).clone();
     b.like(&ty)
+}
+
+/// The bits as any dtype of the same width.
+fn bitcast(b: &mut Builder, operand: Handle) -> Option<Handle> {
+    let size = b.dtype(operand).size();
+    let dtypes: Vec<DType> = DType::ALL.into_iter().filter(|dtype| dtype.size() == size).collect();
+    let dtype = *b.random.pick(&dtypes);
+    b.record(Opcode::BitcastConvert, &[operand], Attrs::Convert(dtype), None)
 }
 
 fn source(b: &mut Builder, op: Opcode) -> Option<Handle> {

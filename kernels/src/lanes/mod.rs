@@ -98,6 +98,7 @@ fn lookup(op: LaneOp, operands: &[DType], result: DType) -> Option<Lane> {
         LaneOp::Select => select::select,
         LaneOp::Clamp => select::clamp,
         LaneOp::Convert => convert::convert,
+        LaneOp::Bitcast => bits::bitcast,
     };
     family(operands, result)
 }

@@ -321,7 +321,7 @@ impl Builder {
     }
 
     fn lane(&mut self) {
-        const OPS: [LaneOp; 29] = [
+        const OPS: [LaneOp; 30] = [
             LaneOp::Abs,
             LaneOp::Negate,
             LaneOp::Sign,
@@ -351,6 +351,7 @@ impl Builder {
             LaneOp::Clamp,
             LaneOp::Convert,
             LaneOp::Convert,
+            LaneOp::Bitcast,
         ];
         for _ in 0..50 {
             let op = self.rng.pick(&OPS);
@@ -363,7 +364,8 @@ impl Builder {
                 | LaneOp::Exponential
                 | LaneOp::Floor
                 | LaneOp::Not
-                | LaneOp::Convert => 1,
+                | LaneOp::Convert
+                | LaneOp::Bitcast => 1,
                 LaneOp::Select | LaneOp::Clamp => 3,
                 _ => 2,
             };
@@ -377,7 +379,7 @@ impl Builder {
             let dtypes: Vec<DType> = args.iter().map(|arg| self.regs[usize::from(arg.0)].dtype).collect();
             let result = match op {
                 LaneOp::Compare(..) => DType::Bool,
-                LaneOp::Convert => self.rng.pick(&DType::ALL),
+                LaneOp::Convert | LaneOp::Bitcast => self.rng.pick(&DType::ALL),
                 LaneOp::Select => dtypes[1],
                 _ => dtypes[0],
             };
