@@ -1,49 +1,97 @@
 //! Plans bound to a device's executables, and whom to blame when one of their launches fails.
+//!
+//! A plan holds no extents, and mostly neither do its programs: then a launch has one executable, found once and kept
+//! with the plan. A device of static shapes wants a program for each set of extents; those are kept in the device's
+//! cache alone, by group and extents, where the least recently used go when there are too many. Compiled is what a launch
+//! asks for when it is submitted, so a program that cannot be compiled fails what it computes, and not its plan.
 
-use std::sync::Arc;
+use std::convert::Infallible;
+use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 use systole_fusion::cache::PlanCache;
-use systole_fusion::canonical::{GroupKey, PlanKey};
+use systole_fusion::canonical::{GroupKey, Params, PlanKey};
 use systole_fusion::ir::{NodeId, Opcode, Origin, Trace};
 use systole_fusion::lower::lower;
-use systole_fusion::plan::{Plan, PlanConfig};
+use systole_fusion::plan::{self, Plan, PlanConfig};
 use systole_hal::{DeviceRef, ExecutableRef, HalError, Label};
 use systole_kernels::TensorType;
 
 use crate::error::Error;
 
-/// A plan with the device's executables for its launches.
+/// A plan with what the device has for its launches.
 pub(crate) struct BoundPlan {
     pub(crate) plan: Plan,
     /// One per launch, in step order.
-    pub(crate) executables: Vec<ExecutableRef>,
-    /// For each of them whether it was new to the device when this was bound.
-    pub(crate) new: Vec<bool>,
+    launches: Vec<BoundLaunch>,
 }
 
+#[derive(Default)]
+struct BoundLaunch {
+    /// The executable for all extents, once there is one; never where the device's shapes are static.
+    executable: OnceLock<ExecutableRef>,
+    /// The group op by op, once it had to run so.
+    op_by_op: OnceLock<Arc<BoundPlan>>,
+}
+
+/// What an executable is compiled from.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct ProgramKey {
+    group: GroupKey,
+    /// The launch parameters that are written into the program; `None` where it takes any.
+    extents: Option<Params>,
+}
+
+/// A device's executables.
+pub(crate) type Programs = PlanCache<ExecutableRef, ProgramKey>;
+
 impl BoundPlan {
-    /// Builds the plan for a key, fused or op by op, and compiles what the device does not have yet.
-    pub(crate) fn build(
-        key: &PlanKey,
-        fuse: bool,
-        device: &DeviceRef,
-        programs: &PlanCache<ExecutableRef, GroupKey>,
-    ) -> Result<Self, HalError> {
-        let _span = tracing::debug_span!("build", key = key.hash64()).entered();
+    /// The plan for a key, fused or op by op.
+    pub(crate) fn build(key: &PlanKey, fuse: bool) -> Self {
+        let _span = tracing::debug_span!("build", key = key.hash64(), fuse).entered();
         let plan = Plan::build(key, &PlanConfig { fuse });
-        let mut new = Vec::new();
-        let executables = plan
-            .launches()
-            .map(|launch| {
-                let compile = || device.compile(lower(&launch.group));
-                let (executable, built) = programs.get_or_try_build(&launch.group, compile)?;
-                new.push(built);
-                Ok(ExecutableRef::clone(&executable))
-            })
-            .collect::<Result<_, HalError>>()?;
-        Ok(BoundPlan { plan, executables, new })
+        let launches = plan.launches().map(|_| BoundLaunch::default()).collect();
+        BoundPlan { plan, launches }
     }
+
+    /// The executable of `launch`, number `at`, with these launch parameters; whether it was given to the compiler now.
+    /// It may still be compiled in the background.
+    pub(crate) fn executable(
+        &self,
+        at: usize,
+        launch: &plan::Launch,
+        params: &[i64],
+        device: &DeviceRef,
+        programs: &Programs,
+    ) -> Result<(ExecutableRef, bool), HalError> {
+        let for_all = &self.launches[at].executable;
+        if let Some(executable) = for_all.get() {
+            return Ok((executable.clone(), false));
+        }
+        let exact = device.capabilities().static_shapes;
+        let key = ProgramKey { group: launch.group.clone(), extents: exact.then(|| params.into()) };
+        let (executable, built) = programs.get_or_try_build(&key, || {
+            let program = lower(&launch.group);
+            device.compile(if exact { program.specialize(params) } else { program })
+        })?;
+        let executable = ExecutableRef::clone(&executable);
+        if !exact {
+            // Another thread may have been first, with the same one.
+            let _ = for_all.set(executable.clone());
+        }
+        Ok((executable, built))
+    }
+
+    /// The plan of `launch`, number `at`, op by op.
+    pub(crate) fn op_by_op(&self, at: usize, launch: &plan::Launch) -> &Arc<BoundPlan> {
+        self.launches[at].op_by_op.get_or_init(|| Arc::new(BoundPlan::build(launch.group.as_ref(), false)))
+    }
+}
+
+/// The plan for a key, fused, and whether it was built now.
+pub(crate) fn plan(key: &PlanKey, plans: &PlanCache<BoundPlan>) -> (Arc<BoundPlan>, bool) {
+    let Ok(found) = plans.get_or_try_build(key, || Ok::<_, Infallible>(BoundPlan::build(key, true)));
+    found
 }
 
 /// What a launch's label carries: enough to name the op and the line, should it fail. It holds copies, so that the

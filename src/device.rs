@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use systole_fusion::cache::PlanCache;
-use systole_fusion::canonical::GroupKey;
 use systole_fusion::ir::Origin;
 use systole_hal::sim::{Profile, SimConfig, SimDevice};
-use systole_hal::{BufferRef, Capabilities, DeviceRef, ExecutableRef, HostBytes, Validated};
+use systole_hal::{BufferRef, Capabilities, DeviceRef, HostBytes, Validated};
 use systole_kernels::TensorType;
 
-use crate::bound::{self, BoundPlan};
+use crate::bound::{self, BoundPlan, Programs};
 use crate::config::{Config, Mode};
 use crate::error::{Error, Result};
 use crate::report::{FlushReport, Stats};
@@ -28,7 +27,7 @@ pub(crate) struct DeviceInner {
     config: Config,
     mode: AtomicU8,
     pub(crate) plans: PlanCache<BoundPlan>,
-    pub(crate) programs: PlanCache<ExecutableRef, GroupKey>,
+    pub(crate) programs: Programs,
     reports: Mutex<VecDeque<FlushReport>>,
     streams: AtomicU64,
     /// The user's `Device`s; when the last is dropped, so is the calling thread's own stream.
@@ -43,6 +42,8 @@ pub(crate) struct Totals {
     pub(crate) cuts: AtomicU64,
     pub(crate) launches: AtomicU64,
     pub(crate) bytes_moved: AtomicU64,
+    pub(crate) op_by_op: AtomicU64,
+    pub(crate) waiting: AtomicU64,
 }
 
 /// More threads than any one machine has cores; past it a number is a mistake.
@@ -136,6 +137,7 @@ impl Device {
     /// Totals since the device was opened.
     pub fn stats(&self) -> Stats {
         let totals = &self.0.totals;
+        let counters = self.0.hal.counters();
         Stats {
             ops: totals.ops.load(Ordering::Relaxed),
             cuts: totals.cuts.load(Ordering::Relaxed),
@@ -143,8 +145,11 @@ impl Device {
             bytes_moved: totals.bytes_moved.load(Ordering::Relaxed),
             plans: self.0.plans.stats(),
             programs: self.0.programs.stats(),
+            compiling: counters.compiling,
+            op_by_op: totals.op_by_op.load(Ordering::Relaxed),
+            waiting: totals.waiting.load(Ordering::Relaxed),
             memory: self.0.hal.memory_stats(),
-            kernel_time: self.0.hal.counters().busy,
+            kernel_time: counters.busy,
         }
     }
 

@@ -39,6 +39,7 @@ mod print;
 mod recorder;
 mod report;
 mod stream;
+mod submission;
 mod tensor;
 mod value;
 
@@ -49,7 +50,7 @@ pub use error::{Error, Result};
 pub use ops::{
     AsIndex, AsSpan, Axes, Ellipsis, Given, Index, Indices, NewAxis, Number, Operand, Ordinal, REST, Span, stride,
 };
-pub use report::{Build, CutReason, FlushReport, KeyDifference, PlanSource, ProgramReport, Stats};
+pub use report::{Build, CompileReport, CutReason, FlushReport, KeyDifference, PlanSource, ProgramReport, Stats};
 pub use stream::Stream;
 pub use tensor::Tensor;
 

@@ -72,7 +72,7 @@ pub struct Build {
 }
 
 impl Build {
-    /// Programs that were compiled for this plan: the others were known from other plans.
+    /// Programs that were new to the device: the others were known from other plans.
     pub fn new_programs(&self) -> usize {
         self.programs.iter().filter(|program| program.new).count()
     }
@@ -83,10 +83,33 @@ impl Build {
 pub struct ProgramReport {
     /// Mnemonics of its ops, joined by `+`.
     pub name: String,
-    /// Whether it was compiled for this plan.
+    /// Whether it was new to the device.
     pub new: bool,
     /// Where its last op was recorded.
     pub origin: Origin,
+}
+
+/// A program that a cut gave to the compiler, for one of the plan's launches or for one of their ops.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CompileReport {
+    /// Mnemonics of its ops, joined by `+`.
+    pub name: String,
+    /// The launch parameters that it was built for, extents mostly, on a device of static shapes; `None` where it takes
+    /// any.
+    pub extents: Option<Vec<i64>>,
+    /// Where its last op was recorded.
+    pub origin: Origin,
+}
+
+/// `add for [8, 384]`
+impl fmt::Display for CompileReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        match &self.extents {
+            Some(extents) => write!(f, " for {extents:?}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Where two keys part.
@@ -132,7 +155,13 @@ pub struct FlushReport {
     pub plan: PlanSource,
     /// Programs submitted.
     pub launches: usize,
-    /// Unique buffer bytes read and written per launch, summed.
+    /// Programs given to the compiler, in order; those of the plan's launches that were known are not among them.
+    pub compiled: Vec<CompileReport>,
+    /// Fused programs whose ops ran one by one instead: they were still being compiled, could not be, or found no memory.
+    pub op_by_op: usize,
+    /// Launches submitted before their program was compiled: they wait for it, and what depends on them does.
+    pub waiting: usize,
+    /// Unique buffer bytes that the plan's launches read and write, summed.
     pub bytes_moved: u64,
     /// Peak bytes of the plan's own buffers.
     pub peak_bytes: u64,
@@ -151,8 +180,15 @@ pub struct Stats {
     pub bytes_moved: u64,
     /// The plan cache.
     pub plans: CacheStats,
-    /// The program cache, keyed by fusion group.
+    /// The program cache, keyed by fusion group, and by extents too on a device of static shapes. A build is a program
+    /// given to the compiler.
     pub programs: CacheStats,
+    /// Programs that are being compiled in the background.
+    pub compiling: u64,
+    /// Fused programs whose ops ran one by one instead; see [`FlushReport::op_by_op`].
+    pub op_by_op: u64,
+    /// Launches submitted before their program was compiled; see [`FlushReport::waiting`].
+    pub waiting: u64,
     /// Device memory.
     pub memory: MemoryStats,
     /// Time inside kernels; zero unless [`Config::kernel_timing`](crate::Config::kernel_timing) is set.

@@ -99,6 +99,16 @@ impl Tensor {
         Device::from_inner(self.value.stream().device().clone())
     }
 
+    /// Whether the value is there, or is known to have failed: whether reading it would not wait. Asking submits nothing,
+    /// so a value that is recorded and not yet submitted stays where it is, and is not ready.
+    pub fn is_ready(&self) -> bool {
+        match self.value().outcome() {
+            Some(Ok(buffer)) => buffer.ready().is_ready(),
+            Some(Err(_)) => true,
+            None => false,
+        }
+    }
+
     /// Waits for the elements and copies them to the host, row-major.
     ///
     /// # Errors

@@ -1,10 +1,12 @@
 //! The command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
+use systole::hal::sim::Compiler;
 use systole::{Config, Device, Isa, Mode};
 use systole_models::minilm::Source;
 use systole_models::{Input, Model, Prepared};
@@ -55,12 +57,22 @@ pub(crate) struct DeviceArgs {
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(Isa::available().into_iter().map(Isa::name))
         .try_map(|name| name.parse::<Isa>()))]
     pub(crate) isa: Option<Isa>,
+
+    /// Play a compiler of static shapes that takes so long for each program, in the background
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) compile_delay: Option<Duration>,
+}
+
+/// A number of seconds, at most an hour.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.filter(|&delay| delay <= Duration::from_secs(3600)).ok_or_else(|| "not 0 to 3600 seconds".into())
 }
 
 impl DeviceArgs {
     /// What is meant where nothing is said.
     fn unsaid() -> Self {
-        DeviceArgs { profile: Config::default().profile, threads: None, isa: None }
+        DeviceArgs { profile: Config::default().profile, threads: None, isa: None, compile_delay: None }
     }
 
     /// The device, whatever the mode.
@@ -70,6 +82,7 @@ impl DeviceArgs {
             profile: self.profile.clone(),
             threads: self.threads.unwrap_or(default.threads),
             isa: self.isa,
+            compiler: self.compile_delay.map_or(default.compiler, Compiler::slow),
             ..default
         }
     }

@@ -63,7 +63,7 @@ fn render(reports: &[FlushReport]) -> String {
         count(reports.len(), "cut"),
         count(reports.iter().map(|report| report.ops).sum(), "op"),
         count(built.len(), "plan"),
-        count(built.iter().map(|build| build.new_programs()).sum(), "program"),
+        count(reports.iter().map(|report| report.compiled.len()).sum(), "program"),
     );
     text += &format!("{HEADING}{:>9}  {:>5}  {:>8}  plan{HEADING:#}\n", "cut", "ops", "launches");
     let mut rest = reports;
@@ -78,9 +78,11 @@ fn render(reports: &[FlushReport]) -> String {
 /// Whether two cuts would be told in the same words.
 fn alike(a: &FlushReport, b: &FlushReport) -> bool {
     let words = |report: &FlushReport| {
-        (report.stream, report.reason.clone(), report.first.clone(), report.last.clone(), report.key, report.launches)
+        let FlushReport { stream, ref reason, ref first, ref last, key, launches, op_by_op, waiting, .. } = *report;
+        (stream, reason.clone(), first.clone(), last.clone(), key, (launches, op_by_op, waiting))
     };
-    std::ptr::eq(a, b) || (build(a).is_none() && a.plan == b.plan && words(a) == words(b))
+    let told_once = |report: &FlushReport| build(report).is_some() || !report.compiled.is_empty();
+    std::ptr::eq(a, b) || (!told_once(a) && !told_once(b) && a.plan == b.plan && words(a) == words(b))
 }
 
 fn entry(report: &FlushReport, times: usize) -> String {
@@ -109,6 +111,15 @@ fn entry(report: &FlushReport, times: usize) -> String {
             let mark = if program.new { "+" } else { "=" };
             line(format!("  {mark} {}  {}", program.name, program.origin));
         }
+    }
+    if report.op_by_op > 0 {
+        line(format!("op by op: {}", count(report.op_by_op, "fused program")));
+    }
+    if report.waiting > 0 {
+        line(format!("waiting for the compiler: {}", count(report.waiting, "launch")));
+    }
+    for program in report.compiled.iter().filter(|program| program.extents.is_some()) {
+        line(format!("  * {program}  {}", program.origin));
     }
     text
 }
@@ -147,6 +158,9 @@ struct Cut {
     programs: Vec<Program>,
     #[serde(skip_serializing_if = "Option::is_none")]
     difference: Option<String>,
+    compiled: Vec<Compiled>,
+    op_by_op: usize,
+    waiting: usize,
 }
 
 #[derive(Serialize, Debug)]
@@ -156,11 +170,24 @@ struct Program {
     origin: String,
 }
 
+#[derive(Serialize, Debug)]
+struct Compiled {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extents: Option<Vec<i64>>,
+    origin: String,
+}
+
 impl Cut {
     fn of(report: &FlushReport) -> Self {
         let program = |program: &systole::ProgramReport| Program {
             name: program.name.clone(),
             new: program.new,
+            origin: program.origin.to_string(),
+        };
+        let compiled = |program: &systole::CompileReport| Compiled {
+            name: program.name.clone(),
+            extents: program.extents.clone(),
             origin: program.origin.to_string(),
         };
         Cut {
@@ -190,6 +217,9 @@ impl Cut {
             },
             programs: build(report).map_or(Vec::new(), |build| build.programs.iter().map(program).collect()),
             difference: build(report).and_then(|build| build.difference.as_ref()).map(ToString::to_string),
+            compiled: report.compiled.iter().map(compiled).collect(),
+            op_by_op: report.op_by_op,
+            waiting: report.waiting,
         }
     }
 }

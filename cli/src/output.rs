@@ -30,9 +30,13 @@ pub(crate) fn columns() -> usize {
     Term::stdout().size_checked().map_or(COLUMNS, |(_, columns)| usize::from(columns))
 }
 
-/// `1 step`, `2 steps`
+/// `1 step`, `2 steps`, `2 launches`
 pub(crate) fn count(number: usize, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
+    let plural = match number {
+        1 => "",
+        _ if noun.ends_with("ch") => "es",
+        _ => "s",
+    };
     format!("{number} {noun}{plural}")
 }
 

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use std::sync::Mutex;
-
+use systole::hal::sim::Compiler;
 use systole::{Config, Device, Isa, Tensor};
 
 use crate::generator::random::Random;
@@ -20,21 +21,26 @@ pub struct Setup {
     pub isa: Isa,
     /// Whether traces are cut early, by ops and by bytes, and plans soon forgotten.
     pub tight: bool,
+    /// Whether the device compiles for static shapes, in the background: what runs fused and what op by op is chance.
+    pub slow_compiler: bool,
 }
 
 impl Setup {
-    /// Every one: 1 and 2 threads, each instruction set that the machine has, generous and tight bounds.
+    /// Every one: 1 and 2 threads, each instruction set that the machine has, generous and tight bounds; and with the
+    /// widest of them the slow compiler.
     pub fn all() -> Vec<Setup> {
         let mut all = Vec::new();
+        let mut add = |threads, isa, slow_compiler| {
+            all.extend([false, true].map(|tight| Setup { threads, isa, tight, slow_compiler }));
+        };
         for isa in Isa::available() {
-            for threads in [1, 2] {
-                all.extend([false, true].map(|tight| Setup { threads, isa, tight }));
-            }
+            [1, 2].into_iter().for_each(|threads| add(threads, isa, false));
         }
+        add(2, Isa::best(), true);
         all
     }
 
-    /// Each number of threads with each instruction set, with generous bounds on half of them and tight ones on the
+    /// Each number of threads with each instruction set, and the slow compiler, with generous bounds on half of them and tight ones on the
     /// others, as `seed` has it.
     pub fn one_of_each(seed: u64) -> Vec<Setup> {
         let first = seed as usize % 2;
@@ -57,6 +63,7 @@ impl Setup {
             isa: Some(self.isa),
             report_capacity: 128,
             validate: true,
+            compiler: if self.slow_compiler { Compiler::slow(Duration::ZERO) } else { Compiler::default() },
             ..Config::default()
         };
         Device::open(if self.tight {
@@ -69,9 +76,10 @@ impl Setup {
 
 impl fmt::Display for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Setup { threads, isa, tight } = self;
+        let Setup { threads, isa, tight, slow_compiler } = self;
         write!(f, "{isa}, {threads} thread{}", if *threads == 1 { "" } else { "s" })?;
-        f.write_str(if *tight { ", tight bounds" } else { "" })
+        f.write_str(if *tight { ", tight bounds" } else { "" })?;
+        f.write_str(if *slow_compiler { ", slow compiler" } else { "" })
     }
 }
 
@@ -140,7 +148,7 @@ mod tests {
         assert_eq!((even.len(), odd.len()), (all.len() / 2, all.len() / 2));
         assert!(all.iter().all(|setup| even.contains(setup) != odd.contains(setup)));
         for (a, b) in even.iter().zip(&odd) {
-            assert_eq!((a.threads, a.isa, a.tight), (b.threads, b.isa, !b.tight));
+            assert_eq!(*a, Setup { tight: !b.tight, ..*b });
         }
         assert!(even.iter().any(|setup| setup.tight) && even.iter().any(|setup| !setup.tight));
     }
