@@ -239,16 +239,32 @@ fn explain_names_each_cut_and_build_with_its_line() {
 }
 
 #[test]
+fn a_slow_compiler_is_explained_and_changes_no_bit() {
+    let output = systole(&["explain", "digits", "--steps", "2", "--compile-delay", "0.001"]);
+    let text = stdout(&output);
+    for words in ["op by op: ", "waiting for the compiler: ", "* slice for [1797, 64, 64, 0, 0]  models/src/digits/"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let losses =
+        |extra: &[&str]| json(&[&["run", "digits", "--steps", "3", "--json"], extra].concat())["losses"].clone();
+    assert_eq!(losses(&["--compile-delay", "0.001"]), losses(&[]));
+    let output = systole(&["run", "digits", "--compile-delay", "-1"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
 fn an_explanation_in_json_has_the_documented_keys() {
     let explanation = json(&["explain", "digits", "--steps", "2", "--mode", "strict", "--json"]);
     assert_eq!(keys(&explanation), ["cuts", "mode", "model", "profile", "steps"]);
     let cuts = explanation["cuts"].as_array().unwrap();
     assert!(cuts.len() > 300, "{}", cuts.len());
     let mut plain = vec![
+        "compiled",
         "first_origin",
         "key",
         "last_origin",
         "launches",
+        "op_by_op",
         "ops",
         "outputs",
         "plan",
@@ -256,6 +272,7 @@ fn an_explanation_in_json_has_the_documented_keys() {
         "reason_text",
         "sequence",
         "stream",
+        "waiting",
     ];
     let known = cuts.iter().find(|cut| cut["plan"] == "known").unwrap();
     assert_eq!(keys(known), plain);

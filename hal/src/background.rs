@@ -4,11 +4,12 @@
 //! come to [want](Background::want) goes before those that nobody waits for: a program with launches before one that is
 //! compiled ahead of its use.
 //!
-//! Threads are started when there is a job and no idle thread, up to the limit, and none before. They are never joined:
-//! a compiler cannot be interrupted, and whoever closes a device must not wait for seconds. [Closing](Background::close)
-//! drops the jobs that have not begun; one in hand goes on and finds that nobody is interested. So a job that is dropped
-//! must tell whoever waits for it; jobs do that in their `Drop`. Threads do not survive a fork, so in a child process
-//! nothing is done or touched here once the parent has begun.
+//! Threads are started when there is a job and no idle thread, up to the limit, and none before; for a burst of jobs the
+//! first by whoever submits and the others by one another, because starting threads takes longer than a submitter has.
+//! They are never joined: a compiler cannot be interrupted, and whoever closes a device must not wait for seconds.
+//! [Closing](Background::close) drops the jobs that have not begun; one in hand goes on and finds that nobody is
+//! interested. So a job that is dropped must tell whoever waits for it; jobs do that in their `Drop`. Threads do not
+//! survive a fork, so in a child process nothing is done or touched here once the parent has begun.
 //!
 //! Rejected: a channel (it has no second class), a pool shared by all devices (one slow device would hold up another),
 //! and the kernels' pool (its threads spin while they wait, and are needed for launches meanwhile).
@@ -23,8 +24,6 @@ use parking_lot::{Condvar, Mutex};
 #[derive(Debug)]
 pub(crate) struct Background<J: Job> {
     shared: Arc<Shared<J>>,
-    limit: usize,
-    thread_name: String,
     /// The process that has the threads, once there is one.
     process: OnceLock<u32>,
 }
@@ -41,6 +40,8 @@ pub(crate) struct JobId(u64);
 
 #[derive(Debug)]
 struct Shared<J> {
+    limit: usize,
+    thread_name: String,
     state: Mutex<State<J>>,
     arrived: Condvar,
 }
@@ -62,8 +63,9 @@ impl<J: Job> Background<J> {
     pub(crate) fn new(limit: usize, thread_name: String) -> Self {
         let state =
             State { wanted: VecDeque::new(), ahead: VecDeque::new(), next: 0, threads: 0, busy: 0, closed: false };
-        let shared = Shared { state: Mutex::new(state), arrived: Condvar::new() };
-        Background { shared: Arc::new(shared), limit: limit.max(1), thread_name, process: OnceLock::new() }
+        let (state, arrived) = (Mutex::new(state), Condvar::new());
+        let shared = Shared { limit: limit.max(1), thread_name, state, arrived };
+        Background { shared: Arc::new(shared), process: OnceLock::new() }
     }
 
     /// Queues a job that nobody waits for yet.
@@ -76,18 +78,10 @@ impl<J: Job> Background<J> {
             return Err(std::io::Error::other("the threads stayed behind when this process was forked"));
         }
         let mut state = self.shared.state.lock();
-        let waiting = state.wanted.len() + state.ahead.len();
-        if state.busy + waiting >= state.threads && state.threads < self.limit {
-            let shared = self.shared.clone();
-            let thread = std::thread::Builder::new().name(self.thread_name.clone()).spawn(move || shared.serve());
-            match thread {
-                Ok(_detached) => state.threads += 1,
-                Err(error) if state.threads == 0 => {
-                    drop(state);
-                    return Err(error);
-                }
-                // Those there are will do it.
-                Err(_) => {}
+        if state.waiting() == 0 && state.busy == state.threads && state.threads < self.shared.limit {
+            let started = self.shared.clone().start(&mut state);
+            if state.threads == 0 {
+                started?;
             }
         }
         let id = JobId(state.next);
@@ -117,7 +111,7 @@ impl<J: Job> Background<J> {
             return 0;
         }
         let state = self.shared.state.lock();
-        state.wanted.len() + state.ahead.len() + state.busy
+        state.waiting() + state.busy
     }
 
     /// Whether there may be jobs, and the threads for them are in this process.
@@ -146,8 +140,23 @@ impl<J: Job> Drop for Background<J> {
     }
 }
 
+impl<J> State<J> {
+    /// Jobs that have not begun.
+    fn waiting(&self) -> usize {
+        self.wanted.len() + self.ahead.len()
+    }
+}
+
 impl<J: Job> Shared<J> {
-    fn serve(&self) {
+    /// Starts a thread more.
+    fn start(self: Arc<Self>, state: &mut State<J>) -> std::io::Result<()> {
+        let name = self.thread_name.clone();
+        let _detached = std::thread::Builder::new().name(name).spawn(move || self.serve())?;
+        state.threads += 1;
+        Ok(())
+    }
+
+    fn serve(self: Arc<Self>) {
         let mut state = self.state.lock();
         while !state.closed {
             let Some((_, job)) = state.wanted.pop_front().or_else(|| state.ahead.pop_front()) else {
@@ -155,6 +164,10 @@ impl<J: Job> Shared<J> {
                 continue;
             };
             state.busy += 1;
+            if state.waiting() > 0 && state.busy == state.threads && state.threads < self.limit {
+                // Where the system gives none, those there are will do it.
+                let _ = self.clone().start(&mut state);
+            }
             drop(state);
             // The job told whoever waits when it was dropped; the thread is needed for the others.
             if catch_unwind(AssertUnwindSafe(|| job.run())).is_err() {

@@ -7,6 +7,7 @@ mod oracle;
 mod testdata;
 
 use oracle::Oracle;
+use systole::hal::sim::{Compiler, Faults, Gate};
 use systole::{Config, Device, Isa, Mode, Tensor};
 use systole_models::Workload;
 use systole_models::digits::{Digits, NAMES, STEPS, Training, initial_parameters};
@@ -142,4 +143,23 @@ fn parameters_of_another_size_are_refused() {
     let error = Digits::with_parameters(&device, slices).unwrap_err();
     assert!(error.is_argument_error(), "{error}");
     assert!(error.to_string().contains("63 elements of f32 do not fill shape"), "{error}");
+}
+
+/// Steps are recorded and submitted with no program compiled, and have the right bits once there are any.
+#[test]
+fn steps_are_submitted_before_any_program_is_compiled() {
+    let gate = Gate::closed();
+    let compiler = Compiler { static_shapes: true, threads: 2, ..Compiler::default() };
+    let faults = Faults::none().hold_compiles(|_| true, &gate);
+    let device = Device::open(Config { compiler, faults, ..Config::default() }).unwrap();
+    let mut training = Training::new(&device).unwrap();
+    let losses: Vec<_> = (0..3).flat_map(|_| training.step().unwrap()).collect();
+    assert!(losses.iter().all(|loss| !loss.is_ready()));
+    assert_eq!(device.stats().waiting, device.stats().launches);
+    gate.open();
+    let outcome = Outcome {
+        losses: losses.iter().flat_map(bits).collect(),
+        parameters: training.parameters().iter().map(|(_, parameter)| bits(parameter)).collect(),
+    };
+    assert_eq!(outcome, train(&open(Mode::Strict, 1, Isa::best()), 3));
 }
