@@ -12,7 +12,7 @@ use crate::program::{Access, DimMap, Extent, IndexComponent, IndexSource, Instr,
 use crate::reduce::Reducer;
 
 use super::dataflow::{defined, is_large, last_use, operands, reg, stores};
-use super::sharing::{in_place, may_view};
+use super::sharing::{in_place, laid_onto, may_view};
 use super::stages::{Stage, stages};
 
 /// An affine function of the domain point.
@@ -77,6 +77,8 @@ pub(crate) enum Step {
         input: usize,
         number: usize,
         placement: SmallVec<[Placement; 4]>,
+        /// The output that it may be laid in, where the background lies there.
+        onto: Option<usize>,
     },
     Scalar {
         dst: Reg,
@@ -190,6 +192,7 @@ pub(crate) fn prepare(program: &Program) -> Prepared {
         affine.push(Affine::Buffer { buffer: access.buffer, dims: access.dims.clone() });
         affine.len() - 1
     };
+    let pairs = in_place(program);
     let mut steps: Vec<Step> = Vec::with_capacity(program.body.len());
     let mut iotas = Vec::new();
     let (mut accumulators, mut components, mut overlays) = (0, 0, 0);
@@ -217,6 +220,7 @@ pub(crate) fn prepare(program: &Program) -> Prepared {
                 input: usize::from(*buffer),
                 number: advance(&mut overlays, 1),
                 placement: placement.clone(),
+                onto: laid_onto(program, at, &pairs),
             },
             Instr::Scalar { dst, slot } => Step::Scalar { dst: *dst, slot: usize::from(*slot) },
             Instr::Iota { dst, axis } => {
@@ -275,7 +279,7 @@ pub(crate) fn prepare(program: &Program) -> Prepared {
     }
     Prepared {
         stages: stages(program),
-        in_place: in_place(program),
+        in_place: pairs,
         stored: stored(program, &steps),
         dot: program.body.iter().position(|instr| matches!(instr, Instr::Dot { .. })),
         pinned: pinned(program),

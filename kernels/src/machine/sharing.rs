@@ -74,6 +74,64 @@ pub(super) fn may_view(program: &Program, load: usize, dst: Reg, buffer: u16) ->
     is_large(program, dst) && store.is_none_or(|store| last < store)
 }
 
+/// The output in whose memory overlay `at` may be laid, should the background lie there already: only overlays and the
+/// store read what it gives, so that the store finds it in place, and nobody reads the memory after the first of them.
+pub(super) fn laid_onto(program: &Program, at: usize, pairs: &[(u16, u16)]) -> Option<usize> {
+    if program.reduce.is_some() {
+        return None;
+    }
+    // The one instruction that reads a register.
+    let reader = |reg: Reg| {
+        let mut readers = program.body.iter().filter(|instr| operands(instr).contains(&reg));
+        readers.next().filter(|_| readers.next().is_none())
+    };
+    let overlaid = |instr: &Instr| match instr {
+        &Instr::Overlay { dst, background, .. } => Some((dst, background)),
+        Instr::Load { .. }
+        | Instr::Gather { .. }
+        | Instr::Scalar { .. }
+        | Instr::Iota { .. }
+        | Instr::Lane { .. }
+        | Instr::Reduce { .. }
+        | Instr::ArgReduce { .. }
+        | Instr::Dot { .. }
+        | Instr::Store { .. } => None,
+    };
+    let (mut above, mut under) = overlaid(&program.body[at])?;
+    let output = loop {
+        let reader = reader(above)?;
+        if let Instr::Store { access, .. } = reader {
+            break access.buffer - program.inputs;
+        }
+        above = overlaid(reader).filter(|&(_, background)| background == above)?.0;
+    };
+    let mut first = at;
+    loop {
+        reader(under)?;
+        let made = program.body.iter().position(|instr| defined(instr) == Some(under))?;
+        if let Instr::Load { access, .. } = &program.body[made] {
+            let read_later = |instr: &Instr| match instr {
+                Instr::Load { dst, access: other } => {
+                    other.buffer == access.buffer && last_use(program, *dst).is_some_and(|last| last > first)
+                }
+                // What may share memory is loaded and nothing else.
+                Instr::Gather { .. }
+                | Instr::Overlay { .. }
+                | Instr::Scalar { .. }
+                | Instr::Iota { .. }
+                | Instr::Lane { .. }
+                | Instr::Reduce { .. }
+                | Instr::ArgReduce { .. }
+                | Instr::Dot { .. }
+                | Instr::Store { .. } => false,
+            };
+            let fits = pairs.contains(&(access.buffer, output)) && !program.body.iter().any(read_later);
+            return fits.then_some(usize::from(output));
+        }
+        (first, under) = (made, overlaid(&program.body[made])?.1);
+    }
+}
+
 /// For each register the last stage that reads it: that of the last reduction or store which it goes into.
 fn latest_needs(program: &Program, stages: &[usize]) -> Vec<usize> {
     let mut needs = vec![0; program.regs.len()];
@@ -91,4 +149,74 @@ fn latest_needs(program: &Program, stages: &[usize]) -> Vec<usize> {
         }
     }
     needs
+}
+
+#[cfg(test)]
+mod tests {
+    use smallvec::smallvec;
+
+    use super::*;
+    use crate::DType;
+    use crate::program::{Access, BufferType, DimMap, Domain, LaneOp, Low, Placement, RegType, Vary};
+
+    /// A row of `n` elements with parts laid over it, one after another; `also` says what else is made of the row.
+    fn updates(parts: u16, also: impl Fn(&mut Program)) -> Program {
+        let buffer = |extent| BufferType { dtype: DType::F32, shape: smallvec![extent] };
+        let access = |buffer| Access { buffer, dims: smallvec![DimMap::along(0)] };
+        let reg = RegType { dtype: DType::F32, vary: Vary::BOTH };
+        let mut body = vec![Instr::Load { dst: Reg(0), access: access(0) }];
+        for part in 1..=parts {
+            let placement = smallvec![Placement { axis: 0, low: Low::At(Extent::Param(1)), interior: Extent::ZERO }];
+            body.push(Instr::Overlay { dst: Reg(part), background: Reg(part - 1), buffer: part, placement });
+        }
+        body.push(Instr::Store { src: Reg(parts), access: access(parts + 1) });
+        let mut buffers = vec![buffer(Extent::Param(0))];
+        buffers.extend((0..parts).map(|_| buffer(Extent::Param(2))));
+        buffers.push(buffer(Extent::Param(0)));
+        let mut program = Program {
+            name: String::from("updates"),
+            params: 3,
+            scalars: Vec::new(),
+            inputs: parts + 1,
+            buffers,
+            domain: Domain { cols: smallvec![Extent::Param(0)], ..Domain::default() },
+            reduce: None,
+            contract: smallvec![],
+            regs: vec![reg; usize::from(parts) + 1],
+            body,
+        };
+        also(&mut program);
+        super::super::Machine::new(program.clone(), crate::simd::Isa::PORTABLE).expect("a valid program");
+        program
+    }
+
+    /// For each instruction the output that it may be laid in.
+    fn laid(program: &Program) -> Vec<Option<usize>> {
+        let pairs = in_place(program);
+        (0..program.body.len()).map(|at| laid_onto(program, at, &pairs)).collect()
+    }
+
+    #[test]
+    fn an_update_of_memory_that_may_be_overwritten_is_laid_there() {
+        assert_eq!(laid(&updates(1, |_| {})), [None, Some(0), None]);
+        assert_eq!(laid(&updates(2, |_| {})), [None, Some(0), Some(0), None], "one over the other");
+    }
+
+    #[test]
+    fn what_is_read_again_is_kept() {
+        // The sum of old and new is another output.
+        let sum_of = |old: u16| {
+            move |program: &mut Program| {
+                let reg = Reg(program.regs.len() as u16);
+                program.regs.push(program.regs[0]);
+                let buffer = program.buffers.len() as u16;
+                program.buffers.push(program.buffers[0].clone());
+                program.body.push(Instr::Lane { op: LaneOp::Add, dst: reg, args: smallvec![Reg(old), Reg(old)] });
+                let access = Access { buffer, dims: smallvec![DimMap::along(0)] };
+                program.body.push(Instr::Store { src: reg, access });
+            }
+        };
+        assert!(laid(&updates(1, sum_of(0))).iter().all(Option::is_none), "the background");
+        assert!(laid(&updates(1, sum_of(1))).iter().all(Option::is_none), "the result");
+    }
 }

@@ -43,8 +43,8 @@ impl<'t> Tile<'t> {
             Step::Gather { dst, access, input, first, components } => {
                 self.gather(*dst, *access, *input, &self.launch.resolved.components[*first..], components)
             }
-            Step::Overlay { dst, background, input, number, .. } => {
-                self.overlay(*dst, *background, *input, &self.launch.resolved.overlays[*number])
+            Step::Overlay { dst, background, input, number, onto, .. } => {
+                self.overlay((*dst, *background), *input, &self.launch.resolved.overlays[*number], *onto)
             }
             Step::Scalar { dst, slot } => {
                 let bits = self.launch.scalars[*slot];
@@ -177,7 +177,14 @@ impl<'t> Tile<'t> {
         self.produce(dst, |_, out| movement::gather(bytes, size, &region, &picked, out))
     }
 
-    fn overlay(&mut self, dst: Reg, background: Reg, input: usize, overlaid: &Overlaid) -> Result<(), RunError> {
+    /// Lays an input over a register. Where that lies in the output's memory, nothing else is written.
+    fn overlay(
+        &mut self,
+        (dst, background): (Reg, Reg),
+        input: usize,
+        overlaid: &Overlaid,
+        onto: Option<usize>,
+    ) -> Result<(), RunError> {
         let grid = self.launch.resolved.grid();
         let overlaid = overlaid.moved(|number| self.index(number));
         let outer = grid.outer.indices(self.outer);
@@ -194,6 +201,30 @@ impl<'t> Tile<'t> {
             col_range: if vary.cols { self.cols.clone() } else { 0..1 },
         });
         let (bytes, size) = (self.input(input), self.size(dst));
+        let lies_in = |bound: usize| match self.worker.binds[usize::from(background.0)] {
+            Bind::Output(output) => output == bound,
+            Bind::Unset | Bind::Splat(_) | Bind::Slot | Bind::Input { .. } => false,
+        };
+        if let Some(output) = onto.filter(|&output| lies_in(output)) {
+            let mut window = self.windows[output].take().expect("a register is bound to a part that the tile has");
+            if let Some(laid) = laid {
+                let (rows, cols) = self.part(output);
+                if let Some(out) = window.dense_mut(rows.clone(), cols.clone()) {
+                    movement::overlay(bytes, size, &laid, out);
+                    self.windows[output] = Some(window);
+                    self.bind(dst, Bind::Output(output));
+                    return Ok(());
+                }
+                for (row, at) in laid.row_range.clone().zip(rows) {
+                    let laid = Laid { row_range: row..row + 1, col_range: laid.col_range.clone(), ..laid };
+                    let part = window.dense_mut(at..at + 1, cols.clone());
+                    movement::overlay(bytes, size, &laid, part.expect("rows of a bound output are dense"));
+                }
+            }
+            self.windows[output] = Some(window);
+            self.bind(dst, Bind::Output(output));
+            return Ok(());
+        }
         self.produce(dst, |tile, out| {
             tile.spread(background, height, width, out);
             if let Some(laid) = laid {
