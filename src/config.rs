@@ -55,7 +55,8 @@ impl FromStr for Mode {
 /// How a device is opened.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Numeric profile of the simulated chip: `ieee`.
+    /// Profile of the simulated chip, which has its numerics and its memory: `ieee`, `v4`, `v5e`, `v5p`, `v6e` or `v7x`
+    /// ([`Device::profiles`](crate::Device::profiles)).
     pub profile: String,
     /// Mode of the device; [`with_mode`](crate::with_mode) overrides it for a scope.
     pub mode: Mode,

@@ -5,11 +5,13 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::thread::LocalKey;
 
 use smallvec::SmallVec;
 use systole_fusion::infer::infer;
 use systole_fusion::ir::{Attrs, Literal, Opcode, Origin, Region};
 use systole_kernels::TensorType;
+use systole_kernels::program::Precision;
 
 use crate::config::Mode;
 use crate::error::{Error, Result};
@@ -20,6 +22,7 @@ use crate::value::Value;
 
 thread_local! {
     static MODE: Cell<Option<Mode>> = const { Cell::new(None) };
+    static PRECISION: Cell<Precision> = const { Cell::new(Precision::Default) };
 }
 
 /// Runs `body` with `mode` for every op that this thread records, on any device.
@@ -35,13 +38,41 @@ thread_local! {
 /// # Ok(()) }
 /// ```
 pub fn with_mode<R>(mode: Mode, body: impl FnOnce() -> R) -> R {
-    struct Restore(Option<Mode>);
-    impl Drop for Restore {
+    within(&MODE, Some(mode), body)
+}
+
+/// Runs `body` with every dot that this thread records by a method of [`Tensor`] at least as exact as `precision`. That
+/// matters on chips, whose matrix units multiply bf16: by default the factors of f32 are rounded to it. On the profile
+/// `ieee` it changes nothing.
+///
+/// ```
+/// # use systole::{Config, Device, Precision, Tensor, with_precision};
+/// # fn main() -> systole::Result<()> {
+/// let device = Device::open(Config { profile: "v5e".into(), ..Config::default() })?;
+/// let x = Tensor::from_slice(&device, &[1.0f32 + 1.0 / 1024.0], [1])?;
+/// assert_eq!(x.matmul(&x)?.item::<f32>()?, 1.0);
+/// let exact = with_precision(Precision::Highest, || x.matmul(&x)?.item::<f32>())?;
+/// assert_eq!(exact, 1.0 + 1.0 / 512.0 + 1.0 / 1048576.0);
+/// # Ok(()) }
+/// ```
+pub fn with_precision<R>(precision: Precision, body: impl FnOnce() -> R) -> R {
+    within(&PRECISION, precision, body)
+}
+
+/// The precision of the scope that this thread is in.
+pub(crate) fn precision() -> Precision {
+    PRECISION.get()
+}
+
+/// Runs `body` with another value in `cell`.
+fn within<T: Copy + 'static, R>(cell: &'static LocalKey<Cell<T>>, value: T, body: impl FnOnce() -> R) -> R {
+    struct Restore<T: Copy + 'static>(&'static LocalKey<Cell<T>>, T);
+    impl<T: Copy + 'static> Drop for Restore<T> {
         fn drop(&mut self) {
-            MODE.set(self.0);
+            self.0.set(self.1);
         }
     }
-    let _restore = Restore(MODE.replace(Some(mode)));
+    let _restore = Restore(cell, cell.replace(value));
     body()
 }
 

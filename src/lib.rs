@@ -45,7 +45,7 @@ mod value;
 
 pub use config::{Config, Mode};
 pub use device::Device;
-pub use dispatch::with_mode;
+pub use dispatch::{with_mode, with_precision};
 pub use error::{Error, Result};
 pub use ops::{
     AsIndex, AsSpan, Axes, Ellipsis, Given, Index, Indices, NewAxis, Number, Operand, Ordinal, REST, Span, stride,
@@ -59,6 +59,7 @@ pub use systole_fusion::ir::attrs::Dims;
 pub use systole_fusion::ir::{Attrs, DotDims, GatherDims, Opcode, Origin};
 pub use systole_hal as hal;
 pub use systole_kernels as kernels;
+pub use systole_kernels::program::Precision;
 pub use systole_kernels::simd::Isa;
 pub use systole_kernels::{DType, Element, Scalar, Shape, TensorType, bf16, f16};
 

@@ -253,7 +253,7 @@ fn reading_as_what_it_is_not() -> Result<()> {
 fn names_that_are_not_known() {
     let unknown = || Config { profile: String::from("v99"), ..Config::default() };
     let result = Device::open(unknown());
-    let error = refused(result, expect!["unknown profile `v99` (known: ieee)"]);
+    let error = refused(result, expect!["unknown profile `v99` (known: ieee, v4, v5e, v5p, v6e, v7x)"]);
     assert!(error.is_argument_error());
     let result = Device::open(Config { threads: 0, ..Config::default() });
     let error = refused(result, expect!["a device has 1 to 1024 threads, not 0"]);

@@ -4,9 +4,10 @@ mod samples;
 
 use samples::{samples, single, ty};
 use systole_fusion::ir::region::monoid_region;
-use systole_fusion::ir::{Attrs, DotDims, GatherDims, Opcode, Origin, PadAmounts, SliceLimits, Trace, ValueId};
+use systole_fusion::ir::{Attrs, DotDims, GatherDims, Nan, Opcode, Origin, PadAmounts, SliceLimits, Trace, ValueId};
 use systole_fusion::reference::{HostTensor, interpret};
 use systole_fusion::verify::verify;
+use systole_kernels::arithmetic::is_arithmetic;
 use systole_kernels::program::{Comparison, Monoid, Order};
 use systole_kernels::{DType, Element, Shape, TensorType, bf16, f16};
 
@@ -460,6 +461,16 @@ fn n20_n21_signs_and_remainders() {
         Attrs::None,
         &[std::f32::consts::SQRT_2, -8.0, 1.0, 1.0, 1.0, 1.0, NAN],
     );
+}
+
+/// What the kernels take for arithmetic is what the table of ops says.
+#[test]
+fn n26_what_is_flushed_is_what_makes_nans_canonical() {
+    for &op in Opcode::ALL {
+        if let Some(lane) = op.info().lane {
+            assert_eq!(is_arithmetic(lane), op.info().nan == Nan::Canonical, "{op}");
+        }
+    }
 }
 
 #[test]

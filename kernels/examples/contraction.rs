@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use systole_kernels::DType;
-use systole_kernels::contract::{DotOperand, PackedRhs, dot};
+use systole_kernels::contract::{DotOperand, PackedRhs, Terms, dot};
 use systole_kernels::simd::{Isa, OverVectors, Vectors};
 
 const SHAPES: [(usize, usize, usize); 9] = [
@@ -87,9 +87,9 @@ fn main() {
             let rows = DotOperand { bytes: bytemuck::cast_slice(&b), free: &ones[..n], contract: &rhs_rows };
             let columns = DotOperand { bytes: bytemuck::cast_slice(&b), free: &rhs_columns, contract: &ones[..k] };
             let mut out = vec![0f32; m * n];
-            let mut packed = PackedRhs::pack(isa, DType::F32, &rows);
-            let by_columns = fastest(repeat, || packed.repack(isa, DType::F32, black_box(&columns)));
-            let by_rows = fastest(repeat, || packed.repack(isa, DType::F32, black_box(&rows)));
+            let mut packed = PackedRhs::pack(isa, DType::F32, Terms::IEEE, &rows);
+            let by_columns = fastest(repeat, || packed.repack(isa, DType::F32, Terms::IEEE, black_box(&columns)));
+            let by_rows = fastest(repeat, || packed.repack(isa, DType::F32, Terms::IEEE, black_box(&rows)));
             let product = fastest(repeat, || {
                 dot(isa, (DType::F32, DType::F32), &lhs, &packed, 0..n, bytemuck::cast_slice_mut(black_box(&mut out)));
             });

@@ -7,6 +7,7 @@
 //! This crate knows nothing of traces, devices or users.
 
 pub mod arg_reduce;
+pub mod arithmetic;
 pub mod contract;
 pub mod dtype;
 pub mod lanes;

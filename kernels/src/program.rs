@@ -233,6 +233,51 @@ pub enum Order {
     Total,
 }
 
+/// How exact the products of a [`Instr::Dot`] of `f32` are to be on a chip, whose matrix unit takes `bf16`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum Precision {
+    /// Factors are rounded to `bf16`: one pass.
+    #[default]
+    Default,
+    /// Factors are split in two: three passes, about 16 bits of significand.
+    High,
+    /// Factors are split in three: six passes, about those of an `f32`.
+    Highest,
+}
+
+impl Precision {
+    /// Each, the least exact first, as it lies in memory.
+    pub const ALL: [Precision; 3] = [Precision::Default, Precision::High, Precision::Highest];
+
+    /// StableHLO's name: `DEFAULT`, `HIGH` or `HIGHEST`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Precision::Default => "DEFAULT",
+            Precision::High => "HIGH",
+            Precision::Highest => "HIGHEST",
+        }
+    }
+}
+
+/// A chip's matrix unit.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Mxu {
+    /// 128 rows of 128 multipliers.
+    Depth128,
+    /// 256 rows of 256 multipliers.
+    Depth256,
+}
+
+impl Mxu {
+    /// Products that one accumulator chain takes.
+    pub const fn depth(self) -> usize {
+        match self {
+            Mxu::Depth128 => 128,
+            Mxu::Depth256 => 256,
+        }
+    }
+}
+
 /// An operation on single elements. Operand and result dtypes are those of the registers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs, reason = "named and defined as StableHLO names and defines them; docs/numerics.md has the rest")]
@@ -277,6 +322,9 @@ pub enum LaneOp {
     Convert,
     /// The bits, as a dtype of the same width.
     Bitcast,
+    /// `Convert` as a chip does it, by the measured tables: subnormals are flushed, but pass from `BF16` to `F32`, and NaN
+    /// is the greatest `I32`. From a dtype to itself it is what arithmetic does where it reads and writes.
+    ChipConvert,
 }
 
 impl LaneOp {
@@ -314,7 +362,8 @@ impl LaneOp {
             | LaneOp::Select
             | LaneOp::Clamp
             | LaneOp::Convert
-            | LaneOp::Bitcast => 1,
+            | LaneOp::Bitcast
+            | LaneOp::ChipConvert => 1,
         }
     }
 }
@@ -429,8 +478,8 @@ pub enum Instr {
         init: (Reg, Reg),
     },
     /// Contraction over [`Program::contract`] (flattened row-major): `lhs` varies along rows, `rhs` along columns, both
-    /// along outer axes; `dst` varies along both. Order as in docs/numerics.md: blocks of 128. `dst` has the operands'
-    /// dtype, or `F32` where that is a 16-bit float.
+    /// along outer axes; `dst` varies along both. Order and roundings as in docs/numerics.md. `dst` has the operands'
+    /// dtype, or `F32` where that is a 16-bit float; by a matrix unit floats give `F32`.
     Dot {
         /// Result.
         dst: Reg,
@@ -438,6 +487,10 @@ pub enum Instr {
         lhs: Access,
         /// Right operand.
         rhs: Access,
+        /// How exact a matrix unit is to be.
+        precision: Precision,
+        /// The matrix unit; `None` on the IEEE device, which takes factors as they are.
+        mxu: Option<Mxu>,
     },
     /// Write a buffer. Every element of every output buffer is written exactly once over the domain.
     Store {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use systole_kernels::contract::{DotOperand, PackedRhs, dot, dot_few};
+use systole_kernels::contract::{DotOperand, PackedRhs, Terms, dot, dot_few};
 use systole_kernels::numerics::Half;
 use systole_kernels::simd::Isa;
 use systole_kernels::{DType, bf16, f16};
@@ -95,7 +95,7 @@ fn check(lhs: (&Layout, &[f32]), rhs: (&Layout, &[f32]), columns: Range<usize>) 
         .map(|(i, j)| chain(depth, |k| (lhs.0.at(lhs.1, i, k), rhs.0.at(rhs.1, j, k))).to_bits())
         .collect();
     for isa in Isa::available() {
-        let packed = PackedRhs::pack(isa, DType::F32, &rhs.0.operand(rhs.1));
+        let packed = PackedRhs::pack(isa, DType::F32, Terms::IEEE, &rhs.0.operand(rhs.1));
         assert_eq!(packed.columns(), rhs.0.free.len());
         // Whatever was in the output before does not matter.
         let mut out = vec![u32::MAX; expected.len()];
@@ -191,11 +191,11 @@ fn special_values_stay_in_their_rows_and_columns() {
 fn a_packed_operand_is_reused_for_other_shapes() {
     let mut random = Random(5);
     for isa in Isa::available() {
-        let mut packed = PackedRhs::pack(isa, DType::F32, &layouts(0, 0)[0].operand(&[f32::NAN]));
+        let mut packed = PackedRhs::pack(isa, DType::F32, Terms::IEEE, &layouts(0, 0)[0].operand(&[f32::NAN]));
         for (depth, columns) in [(300, 70), (3, 5), (0, 9), (64, 64), (1, 1), (129, 20)] {
             let (lhs, rhs) = (&layouts(5, depth)[1], &layouts(columns, depth)[2]);
             let (a, b) = (random.floats(lhs.len), random.floats(rhs.len));
-            packed.repack(isa, DType::F32, &rhs.operand(&b));
+            packed.repack(isa, DType::F32, Terms::IEEE, &rhs.operand(&b));
             let mut out = vec![f32::NAN; 5 * columns];
             dot(
                 isa,
@@ -227,7 +227,7 @@ where
                 let a: Vec<T> = (0..lhs.len).map(|_| element(random.next())).collect();
                 let b: Vec<T> = (0..rhs.len).map(|_| element(random.next())).collect();
                 for isa in Isa::available() {
-                    let packed = PackedRhs::pack(isa, dtype, &rhs.operand(&b));
+                    let packed = PackedRhs::pack(isa, dtype, Terms::IEEE, &rhs.operand(&b));
                     let from = columns / 2;
                     let mut out = vec![element(u64::MAX); rows * (columns - from)];
                     let bytes = bytemuck::cast_slice_mut(&mut out);
@@ -256,7 +256,7 @@ fn integers_wrap() {
 #[should_panic(expected = "a packed operand is used as it was packed")]
 fn another_dtype_than_packed_is_a_bug() {
     let layout = &layouts(2, 2)[0];
-    let packed = PackedRhs::pack(Isa::PORTABLE, DType::I32, &layout.operand(&[1i32, 2, 3, 4]));
+    let packed = PackedRhs::pack(Isa::PORTABLE, DType::I32, Terms::IEEE, &layout.operand(&[1i32, 2, 3, 4]));
     dot(Isa::PORTABLE, (DType::F32, DType::F32), &layout.operand(&[1f32, 2.0, 3.0, 4.0]), &packed, 0..2, &mut [0; 16]);
 }
 
@@ -283,7 +283,7 @@ fn check_halves<H: Half>(dtype: DType, round: fn(f32) -> H) {
             let (a, b) = (elements(lhs.len), elements(rhs.len));
             let from = columns / 3;
             for isa in Isa::available() {
-                let packed = PackedRhs::pack(isa, dtype, &rhs.operand(&b));
+                let packed = PackedRhs::pack(isa, dtype, Terms::IEEE, &rhs.operand(&b));
                 let mut wide = vec![f32::NAN; rows * (columns - from)];
                 let mut narrow = vec![H::of_bits(u16::MAX); wide.len()];
                 let operand = lhs.operand(&a);
@@ -313,7 +313,7 @@ fn halves_are_summed_in_f32_and_rounded_once() {
 fn no_contraction_converts_between_halves() {
     let layout = &layouts(2, 2)[0];
     let elements = [bf16::ONE; 4];
-    let packed = PackedRhs::pack(Isa::PORTABLE, DType::BF16, &layout.operand(&elements));
+    let packed = PackedRhs::pack(Isa::PORTABLE, DType::BF16, Terms::IEEE, &layout.operand(&elements));
     dot(Isa::PORTABLE, (DType::BF16, DType::F16), &layout.operand(&elements), &packed, 0..2, &mut [0; 8]);
 }
 
@@ -336,11 +336,16 @@ fn exchanged_operands_give_the_same_bits() {
                 let (a, b) = (floats(lhs.len), floats(rhs.len));
                 let (a, b) = (lhs.operand(&a), rhs.operand(&b));
                 let mut wanted = vec![0u32; rows * columns];
-                let packed = PackedRhs::pack(isa, DType::F32, &b);
+                let packed = PackedRhs::pack(isa, DType::F32, Terms::IEEE, &b);
                 let bytes = bytemuck::cast_slice_mut(&mut wanted);
                 dot(isa, (DType::F32, DType::F32), &a, &packed, 0..columns, bytes);
                 let mut got = vec![0u32; rows * columns];
-                dot_few(isa, &PackedRhs::pack(isa, DType::F32, &a), &b, bytemuck::cast_slice_mut(&mut got));
+                dot_few(
+                    isa,
+                    &PackedRhs::pack(isa, DType::F32, Terms::IEEE, &a),
+                    &b,
+                    bytemuck::cast_slice_mut(&mut got),
+                );
                 assert_eq!(got, wanted, "{rows}×{columns} of depth {depth} on {isa}");
             }
         }

@@ -6,7 +6,7 @@ use systole_kernels::program::{Comparison, LaneOp, Order};
 use systole_kernels::simd::Isa;
 use systole_kernels::{DType, Scalar, bf16, f16};
 
-const UNARY: [LaneOp; 21] = [
+const UNARY: [LaneOp; 22] = [
     LaneOp::Abs,
     LaneOp::Negate,
     LaneOp::Sign,
@@ -28,6 +28,7 @@ const UNARY: [LaneOp; 21] = [
     LaneOp::Not,
     LaneOp::Convert,
     LaneOp::Bitcast,
+    LaneOp::ChipConvert,
 ];
 
 const ARITHMETIC: [LaneOp; 12] = [
@@ -125,6 +126,9 @@ fn define_unary(op: LaneOp, x: Value, result: DType) -> Option<Value> {
         let x = scalar(x);
         return (x.dtype().size() == result.size()).then(|| value(Scalar::from_bits(result, x.bits())));
     }
+    if op == LaneOp::ChipConvert {
+        return Some(chip_convert(x, result));
+    }
     if let Some(wide) = widened(x).filter(|_| !matches!(op, LaneOp::Abs | LaneOp::Negate | LaneOp::IsFinite)) {
         let F32(y) = define_unary(op, F32(wide), DType::F32)? else { return None };
         return (scalar(x).dtype() == result).then(|| rounded(y, result));
@@ -199,6 +203,22 @@ fn convert(x: Value, result: DType) -> Value {
         DType::F16 => F16(f16::from_f64(cut(integer, 11))),
         DType::BF16 => BF16(bf16::from_f64(cut(integer, 8))),
         DType::F32 => F32(integer as f32),
+    }
+}
+
+/// N29: `convert` of an operand that is flushed, but for what the measured tables say.
+fn chip_convert(x: Value, result: DType) -> Value {
+    let number = match x {
+        BF16(x) if result == DType::F32 => return F32(f32::from_bits(u32::from(x.to_bits()) << 16)),
+        F16(x) => x.to_f32(),
+        BF16(x) => x.to_f32(),
+        F32(x) => x,
+        Bool(_) | I32(_) | U32(_) | I64(_) => return convert(x, result),
+    };
+    match result {
+        DType::I32 if number.is_nan() => I32(i32::MAX),
+        _ if number.is_subnormal() => convert(F32(0.0f32.copysign(number)), result),
+        _ => convert(F32(number), result),
     }
 }
 

@@ -7,20 +7,22 @@ use systole_kernels::Shape;
 
 use super::elementwise::broadcast_shape;
 use super::{record, types};
+use crate::dispatch::precision;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
 impl Tensor {
     /// StableHLO's `dot_general`: batching dimensions, then this tensor's other dimensions, then `rhs`'s. Each sum
     /// follows the order of docs/numerics.md, so a row's bits do not depend on the rest of the batch. f16 and bf16 are
-    /// summed in f32, and [`DotDims::result`] can ask for these sums as they are.
+    /// summed in f32, and [`DotDims::result`] can ask for these sums as they are. On a chip factors of f32 are rounded to
+    /// bf16, unless [`DotDims::precision`] or [`with_precision`](crate::with_precision) asks for more.
     ///
     /// # Errors
     /// Dimension numbers or extents that do not fit.
     #[track_caller]
     pub fn dot_general(&self, rhs: &Tensor, dims: DotDims) -> Result<Tensor> {
         let result = dims.result.filter(|&dtype| dtype != self.dtype());
-        let dims = DotDims { result, ..dims };
+        let dims = DotDims { result, precision: dims.precision.max(precision()), ..dims };
         record(Opcode::DotGeneral, &[self, rhs], Attrs::Dot(Box::new(dims)), Origin::caller())
     }
 
@@ -132,6 +134,7 @@ pub(super) fn contract(
         rhs_batching: batching,
         lhs_contracting: Dims::from_slice(&[lhs_dimension as u32]),
         rhs_contracting: Dims::from_slice(&[rhs_dimension as u32]),
+        precision: precision(),
         ..DotDims::default()
     };
     record(Opcode::DotGeneral, &[lhs, rhs], Attrs::Dot(Box::new(dims)), origin)

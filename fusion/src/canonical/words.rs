@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 use systole_kernels::DType;
-use systole_kernels::program::{BufferType, Comparison, Extent, Extreme, Monoid, Order, Winner};
+use systole_kernels::program::{BufferType, Comparison, Extent, Extreme, Monoid, Order, Precision, Winner};
 
 use crate::ir::attrs::Dims;
 use crate::ir::{DotDims, GatherDims, Opcode};
@@ -120,7 +120,8 @@ impl Writer {
 
     pub(super) fn dot(&mut self, dims: &DotDims) {
         let result = dims.result.map_or(0, |dtype| dtype as u32 + 1);
-        self.words.push(dims.lhs_batching.len() as u32 | (dims.lhs_contracting.len() as u32) << 8 | result << 16);
+        let lengths = dims.lhs_batching.len() as u32 | (dims.lhs_contracting.len() as u32) << 8;
+        self.words.push(lengths | result << 16 | (dims.precision as u32) << 24);
         self.dims(&dims.lhs_batching);
         self.dims(&dims.rhs_batching);
         self.dims(&dims.lhs_contracting);
@@ -232,7 +233,8 @@ impl<'a> Reader<'a> {
             rhs_batching: self.dims(batching),
             lhs_contracting: self.dims(contracting),
             rhs_contracting: self.dims(contracting),
-            result: (word >> 16).checked_sub(1).map(|dtype| DType::ALL[dtype as usize]),
+            result: (word >> 16 & 0xff).checked_sub(1).map(|dtype| DType::ALL[dtype as usize]),
+            precision: Precision::ALL[(word >> 24) as usize],
         }
     }
 

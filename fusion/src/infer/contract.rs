@@ -13,7 +13,7 @@ pub(super) fn dot_general(op: Opcode, operands: &[&TensorType], dims: &DotDims) 
     let [lhs, rhs] = take(operands)?;
     same_dtype("operand", lhs, rhs)?;
     admit(op, lhs.dtype)?;
-    let DotDims { lhs_batching, rhs_batching, lhs_contracting, rhs_contracting, result } = dims;
+    let DotDims { lhs_batching, rhs_batching, lhs_contracting, rhs_contracting, result, precision: _ } = dims;
     if *result == Some(lhs.dtype) {
         // Else one op would have two spellings, and a key for each.
         return Err(format!("the result is named {} as the operands are: leave it out", lhs.dtype));

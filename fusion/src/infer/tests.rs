@@ -454,7 +454,7 @@ fn dot_general() {
             rhs_batching: dims(rb),
             lhs_contracting: dims(lc),
             rhs_contracting: dims(rc),
-            result: None,
+            ..DotDims::default()
         }))
     };
     let operands = [ty(F32, &[5, 2, 3]), ty(F32, &[3, 4, 5])];

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use systole_kernels::program::{Comparison, Order};
+use systole_kernels::program::{Comparison, Order, Precision};
 use systole_kernels::{DType, Scalar, Shape, TensorType};
 
 /// Dimension numbers.
@@ -111,7 +111,7 @@ pub struct PadAmounts {
     pub interior: SmallVec<[i64; 4]>,
 }
 
-/// `dot_general`'s dimension numbers and result dtype. The result has the batching dimensions, then lhs's others, then
+/// `dot_general`'s dimension numbers, result dtype and precision. The result has the batching dimensions, then lhs's others, then
 /// rhs's others.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct DotDims {
@@ -125,6 +125,9 @@ pub struct DotDims {
     pub rhs_contracting: Dims,
     /// Result dtype where it is not the operands': `F32` for 16-bit floats, whose sums are then not rounded to them.
     pub result: Option<DType>,
+    /// How exact a chip is to be; on the IEEE device it says nothing. Of StableHLO's `precision_config`, which names one for
+    /// each operand, the higher: as in XLA, it is a property of the product.
+    pub precision: Precision,
 }
 
 /// `gather`'s dimension numbers, named as in StableHLO.

@@ -36,7 +36,7 @@ impl Lowering<'_> {
         let rhs = self
             .access(&paths[1], |dim| axis_of(&dims.rhs_batching, &free_right, &dims.rhs_contracting, first_right, dim));
         let dst = self.reg(self.trace.nodes[node].ty.dtype, Vary::BOTH);
-        self.body.push(Instr::Dot { dst, lhs, rhs });
+        self.body.push(Instr::Dot { dst, lhs, rhs, precision: dims.precision, mxu: None });
         dst
     }
 

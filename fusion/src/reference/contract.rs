@@ -1,14 +1,22 @@
-//! `dot_general` (N6, N7, N25): per output element a chain of fused multiply-adds in blocks of 128.
+//! `dot_general` (N6, N7, N25, N28): per output element chains of fused multiply-adds, each over a block of terms.
 
-use systole_kernels::{DType, TensorType};
+use systole_kernels::arithmetic::Arithmetic;
+use systole_kernels::program::Precision;
+use systole_kernels::{DType, Scalar, TensorType};
 
-use super::{HostTensor, element, index};
+use super::{HostTensor, chip, element, index};
 use crate::ir::DotDims;
 
-/// Terms per block.
+/// Terms per block, of the IEEE device.
 const BLOCK: usize = 128;
 
-pub(super) fn dot_general(lhs: &HostTensor, rhs: &HostTensor, dims: &DotDims, ty: &TensorType) -> HostTensor {
+pub(super) fn dot_general(
+    arithmetic: Arithmetic,
+    lhs: &HostTensor,
+    rhs: &HostTensor,
+    dims: &DotDims,
+    ty: &TensorType,
+) -> HostTensor {
     let free = |tensor: &HostTensor, batching: &[u32], contracting: &[u32]| -> Vec<usize> {
         let bound = |d: usize| batching.iter().chain(contracting).any(|&dim| dim as usize == d);
         (0..tensor.ty.rank()).filter(|&d| !bound(d)).collect()
@@ -34,11 +42,13 @@ pub(super) fn dot_general(lhs: &HostTensor, rhs: &HostTensor, dims: &DotDims, ty
             terms.push((lhs.at(&lhs_index), rhs.at(&rhs_index)));
         }
         match ty.dtype {
-            dtype @ (DType::F16 | DType::BF16 | DType::F32) => {
-                let terms: Vec<(f32, f32)> =
-                    terms.into_iter().map(|(a, b)| (element::float(a), element::float(b))).collect();
-                element::round(dtype, dot(&terms))
-            }
+            dtype @ (DType::F16 | DType::BF16 | DType::F32) => match arithmetic {
+                Arithmetic::Ieee => {
+                    let terms = terms.into_iter().map(|(a, b)| (element::float(a), element::float(b)));
+                    element::round(dtype, dot(BLOCK, terms))
+                }
+                Arithmetic::Chip(mxu) => chip::write(dtype, by_parts(mxu.depth(), &terms, dims.precision)),
+            },
             dtype @ (DType::Bool | DType::I32 | DType::U32 | DType::I64) => {
                 let zero = element::wrap(dtype, 0);
                 terms.into_iter().fold(zero, |sum, (a, b)| {
@@ -50,8 +60,28 @@ pub(super) fn dot_general(lhs: &HostTensor, rhs: &HostTensor, dims: &DotDims, ty
     })
 }
 
-fn dot(terms: &[(f32, f32)]) -> f32 {
-    let mut blocks = terms.chunks(BLOCK).map(|block| block.iter().fold(0.0f32, |acc, &(a, b)| f32::mul_add(a, b, acc)));
+/// N28: a dot for each pair of parts that counts, those that matter least first.
+fn by_parts(block: usize, terms: &[(Scalar, Scalar)], precision: Precision) -> f32 {
+    let terms: Vec<(Vec<f32>, Vec<f32>)> =
+        terms.iter().map(|&(a, b)| (chip::parts(a, precision), chip::parts(b, precision))).collect();
+    let Some(count) = terms.first().map(|(a, _)| a.len()) else { return 0.0 };
+    let pass = |left: usize, right: usize| dot(block, terms.iter().map(|(a, b)| (a[left], b[right])));
+    let (high, middle, low) = (0, 1, 2);
+    let corrections = match count {
+        1 => return pass(high, high),
+        // The lesser part of two is the middle one.
+        2 => pass(middle, high) + pass(high, middle),
+        _ => {
+            let sum = pass(middle, middle) + pass(high, low) + pass(low, high);
+            sum + pass(high, middle) + pass(middle, high)
+        }
+    };
+    if corrections.is_finite() { corrections + pass(high, high) } else { 0.0 + pass(high, high) }
+}
+
+fn dot(block: usize, terms: impl Iterator<Item = (f32, f32)>) -> f32 {
+    let terms: Vec<(f32, f32)> = terms.collect();
+    let mut blocks = terms.chunks(block).map(|block| block.iter().fold(0.0f32, |acc, &(a, b)| f32::mul_add(a, b, acc)));
     let Some(first) = blocks.next() else {
         return 0.0;
     };

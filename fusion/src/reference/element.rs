@@ -83,7 +83,8 @@ pub(super) fn ternary(op: LaneOp, a: Scalar, b: Scalar, c: Scalar) -> Scalar {
         | LaneOp::Xor
         | LaneOp::Compare(..)
         | LaneOp::Convert
-        | LaneOp::Bitcast => unreachable!("{op:?} does not take three elements"),
+        | LaneOp::Bitcast
+        | LaneOp::ChipConvert => unreachable!("{op:?} does not take three elements"),
     }
 }
 
@@ -130,6 +131,7 @@ fn unary_float(op: LaneOp, x: f32) -> f32 {
         | LaneOp::Clamp
         | LaneOp::Convert
         | LaneOp::Bitcast
+        | LaneOp::ChipConvert
         | LaneOp::IsFinite => unreachable!("{op:?} does not take one float"),
     }
 }
@@ -171,7 +173,8 @@ fn unary_integer(op: LaneOp, x: i128) -> i128 {
         | LaneOp::Select
         | LaneOp::Clamp
         | LaneOp::Convert
-        | LaneOp::Bitcast => unreachable!("{op:?} does not take one integer"),
+        | LaneOp::Bitcast
+        | LaneOp::ChipConvert => unreachable!("{op:?} does not take one integer"),
     }
 }
 
@@ -224,7 +227,8 @@ fn binary_float(op: LaneOp, a: f32, b: f32) -> f32 {
         | LaneOp::Select
         | LaneOp::Clamp
         | LaneOp::Convert
-        | LaneOp::Bitcast => unreachable!("{op:?} does not take two floats"),
+        | LaneOp::Bitcast
+        | LaneOp::ChipConvert => unreachable!("{op:?} does not take two floats"),
     }
 }
 
@@ -278,6 +282,7 @@ fn binary_integer(op: LaneOp, a: i128, b: i128) -> i128 {
         | LaneOp::Clamp
         | LaneOp::Convert
         | LaneOp::Bitcast
+        | LaneOp::ChipConvert
         | LaneOp::Atan2 => unreachable!("{op:?} does not take two integers"),
     }
 }
@@ -316,7 +321,8 @@ fn binary_bool(op: LaneOp, a: bool, b: bool) -> bool {
         | LaneOp::Select
         | LaneOp::Clamp
         | LaneOp::Convert
-        | LaneOp::Bitcast => unreachable!("{op:?} does not take two bools"),
+        | LaneOp::Bitcast
+        | LaneOp::ChipConvert => unreachable!("{op:?} does not take two bools"),
     }
 }
 

@@ -1,17 +1,19 @@
-//! `reduce`: lanes, then a tree over the lanes, then the initial value; 16-bit floats in f32 (N8, N25). argmax and
-//! argmin: the first of all pairs in an order (N26).
+//! `reduce`: lanes, then a tree over the lanes, then the initial value; 16-bit floats in f32 (N8, N25, N27).
+//! argmax and argmin: the first of all pairs in an order (N26).
 
 use std::cmp::Ordering;
 
+use systole_kernels::arithmetic::Arithmetic;
 use systole_kernels::program::{Comparison, Extreme, Monoid, Order};
 use systole_kernels::{DType, Scalar, TensorType};
 
-use super::{HostTensor, element, index};
+use super::{HostTensor, chip, element, index};
 use crate::ir::Trace;
 use crate::ir::region::{self, Body};
 
 /// Result `number` of a reduce of operands, then initial values.
 pub(super) fn reduce(
+    arithmetic: Arithmetic,
     operands: &[&HostTensor],
     number: usize,
     dimensions: &[u32],
@@ -20,8 +22,10 @@ pub(super) fn reduce(
 ) -> HostTensor {
     let count = operands.len() / 2;
     match region::as_body(body).expect("V2: the body is one that reductions know") {
-        Body::Each(monoids) => combine_all(operands[number], operands[count + number], dimensions, monoids[number], ty),
-        Body::Arg(extreme) => first_of_all(operands, number, dimensions, extreme, ty),
+        Body::Each(monoids) => {
+            combine_all(arithmetic, [operands[number], operands[count + number]], dimensions, monoids[number], ty)
+        }
+        Body::Arg(extreme) => first_of_all(arithmetic, operands, number, dimensions, extreme, ty),
     }
 }
 
@@ -31,8 +35,8 @@ fn split(extents: &[usize], dimensions: &[u32]) -> (Vec<usize>, Vec<usize>) {
 }
 
 fn combine_all(
-    operand: &HostTensor,
-    init: &HostTensor,
+    arithmetic: Arithmetic,
+    [operand, init]: [&HostTensor; 2],
     dimensions: &[u32],
     monoid: Monoid,
     ty: &TensorType,
@@ -57,7 +61,7 @@ fn combine_all(
                 source[d] = i;
             }
             let slot = &mut partial[i % lanes];
-            let x = widen(operand.at(&source));
+            let x = read(arithmetic, operand.at(&source));
             *slot = Some(match *slot {
                 None => x,
                 Some(sum) => combine(sum, x),
@@ -73,16 +77,21 @@ fn combine_all(
             }
             stride /= 2;
         }
-        let init = widen(init.at(&[]));
+        let init = read(arithmetic, init.at(&[]));
         let result = match partial[0] {
             None => init,
             Some(sum) => combine(sum, init),
         };
-        if ty.dtype.is_float() { element::round(ty.dtype, element::float(result)) } else { result }
+        match arithmetic {
+            _ if !ty.dtype.is_float() => result,
+            Arithmetic::Ieee => element::round(ty.dtype, element::float(result)),
+            Arithmetic::Chip(_) => chip::write(ty.dtype, element::float(result)),
+        }
     })
 }
 
 fn first_of_all(
+    arithmetic: Arithmetic,
     operands: &[&HostTensor],
     number: usize,
     dimensions: &[u32],
@@ -98,12 +107,16 @@ fn first_of_all(
         for (&d, &i) in kept.iter().zip(result_index) {
             source[d] = i;
         }
-        let mut pairs = vec![(value.at(&[]), index.at(&[]))];
+        let read = |x: Scalar| match arithmetic {
+            Arithmetic::Chip(_) if x.dtype().is_float() => chip::write(x.dtype(), element::float(x)),
+            Arithmetic::Ieee | Arithmetic::Chip(_) => x,
+        };
+        let mut pairs = vec![(read(value.at(&[])), index.at(&[]))];
         for reduced_index in index::all(&reduced_extents) {
             for (&d, &i) in reduced.iter().zip(&reduced_index) {
                 source[d] = i;
             }
-            pairs.push((values.at(&source), indices.at(&source)));
+            pairs.push((read(values.at(&source)), indices.at(&source)));
         }
         let &(value, index) = pairs.iter().min_by(|&&a, &&b| order(extreme, a, b)).expect("there is an initial pair");
         let winner = if number == 0 { value } else { index };
@@ -131,8 +144,12 @@ fn order(extreme: Extreme, (a, i): (Scalar, Scalar), (b, j): (Scalar, Scalar)) -
     }
 }
 
-/// A 16-bit float as an `f32`.
-fn widen(x: Scalar) -> Scalar {
+/// An element as it is combined: a 16-bit float as an `f32`, and as a chip reads it.
+fn read(arithmetic: Arithmetic, x: Scalar) -> Scalar {
+    let x = match arithmetic {
+        Arithmetic::Ieee => x,
+        Arithmetic::Chip(_) => chip::read(x),
+    };
     match x.dtype() {
         DType::F16 | DType::BF16 => element::float(x).into(),
         DType::Bool | DType::I32 | DType::U32 | DType::I64 | DType::F32 => x,

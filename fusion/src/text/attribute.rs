@@ -18,6 +18,8 @@ pub(super) enum Attribute {
     Ints(Vec<i64>),
     /// `LT`, `#stablehlo<comparison_direction LT>`.
     Word(String),
+    /// `[DEFAULT, HIGHEST]`, or each as in [`Word`](Self::Word).
+    Words(Vec<String>),
     /// `#stablehlo.gather<offset_dims = [1], …>`.
     Struct(Dictionary),
     /// `dense<…> : tensor<…>`.
@@ -83,7 +85,11 @@ impl<'a> Parser<'a> {
                 Lexeme::Punct(b'[') => {
                     let items = parser.list(b'[', b']', Self::attribute)?;
                     let ints = items.iter().map(|item| if let Attribute::Int(n) = item { Some(*n) } else { None });
-                    Ok(ints.collect::<Option<_>>().map_or(Attribute::Other, Attribute::Ints))
+                    if let Some(ints) = ints.collect() {
+                        return Ok(Attribute::Ints(ints));
+                    }
+                    let word = |item| if let Attribute::Word(word) = item { Some(word) } else { None };
+                    Ok(items.into_iter().map(word).collect::<Option<_>>().map_or(Attribute::Other, Attribute::Words))
                 }
                 Lexeme::Punct(b'{') => parser.optional_dictionary().map(|_| Attribute::Other),
                 Lexeme::Word => parser.word_attribute(),
@@ -164,6 +170,7 @@ impl<'a> Parser<'a> {
                 Attribute::Bool(_)
                 | Attribute::Ints(_)
                 | Attribute::Word(_)
+                | Attribute::Words(_)
                 | Attribute::Struct(_)
                 | Attribute::Elements(_)
                 | Attribute::Other => {

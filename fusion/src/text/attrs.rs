@@ -1,7 +1,7 @@
 //! What named attributes mean: from a dictionary, the operand's and the stated result type to [`Attrs`].
 
 use smallvec::SmallVec;
-use systole_kernels::program::{Comparison, Order};
+use systole_kernels::program::{Comparison, Order, Precision};
 use systole_kernels::{DType, TensorType};
 
 use super::attribute::{Attribute, Dictionary};
@@ -116,7 +116,26 @@ fn dot(operand: Option<&TensorType>, dictionary: &Dictionary, result: &TensorTyp
         lhs_contracting: dims.optional_dims("lhs_contracting_dimensions")?,
         rhs_contracting: dims.optional_dims("rhs_contracting_dimensions")?,
         result: Some(result.dtype).filter(|&dtype| operand.is_some_and(|operand| operand.dtype != dtype)),
+        precision: precision(dictionary)?,
     })))
+}
+
+/// The higher of the two operands' precisions; without the attribute, the default.
+fn precision(dictionary: &Dictionary) -> Result<Precision> {
+    let words = match dictionary.get("precision_config") {
+        None => return Ok(Precision::Default),
+        Some(Attribute::Ints(none)) if none.is_empty() => return Ok(Precision::Default),
+        Some(Attribute::Words(words)) if words.len() == 2 => words,
+        Some(_) => return malformed("precision_config names a precision for each of the two operands"),
+    };
+    let mut highest = Precision::Default;
+    for word in words {
+        match Precision::ALL.into_iter().find(|precision| precision.name() == word) {
+            Some(precision) => highest = highest.max(precision),
+            None => return malformed(format!("{word} is no precision (DEFAULT, HIGH, HIGHEST)")),
+        }
+    }
+    Ok(highest)
 }
 
 fn gather(dictionary: &Dictionary) -> Result<Attrs> {

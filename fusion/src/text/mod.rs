@@ -10,8 +10,7 @@
 //!
 //! **Parsing** takes pretty and generic forms of every op in the table, with or without `module`. A module's functions
 //! other than the entry (`@main`, or the only function) are inlined where they are called. Types are inferred, and a
-//! type that the text states must agree. Attributes that carry no semantics here (`mhlo.*`, layouts, `precision_config`,
-//! which the `ieee` profile makes moot) are skipped; what would change semantics (a dot algorithm, a dtype or op that
+//! type that the text states must agree. Attributes that carry no semantics here (`mhlo.*`, layouts) are skipped; what would change semantics (a dot algorithm, a dtype or op that
 //! the table lacks, a dynamic extent) is an error of its own kind, [`ParseError::is_unsupported`]. Locations become
 //! [`Origin::Named`](crate::ir::Origin::Named).
 //!

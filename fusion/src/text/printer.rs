@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use systole_kernels::program::{Comparison, Order};
+use systole_kernels::program::{Comparison, Order, Precision};
 use systole_kernels::{DType, TensorType};
 
 use super::{lexer, literal};
@@ -239,13 +239,13 @@ impl Printer {
                 if !dims.lhs_batching.is_empty() || !dims.rhs_batching.is_empty() {
                     let _ = write!(self.out, ", batching_dims = {:?} x {:?}", dims.lhs_batching, dims.rhs_batching);
                 }
-                let _ = write!(
-                    self.out,
-                    ", contracting_dims = {:?} x {:?} : {}",
-                    dims.lhs_contracting,
-                    dims.rhs_contracting,
-                    functional_type(scope, node)
-                );
+                let _ =
+                    write!(self.out, ", contracting_dims = {:?} x {:?}", dims.lhs_contracting, dims.rhs_contracting);
+                if dims.precision != Precision::Default {
+                    let name = dims.precision.name();
+                    let _ = write!(self.out, ", precision = [{name}, {name}]");
+                }
+                let _ = write!(self.out, " : {}", functional_type(scope, node));
             }
             Attrs::Gather(dims) => {
                 let _ = write!(

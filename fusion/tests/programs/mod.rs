@@ -346,7 +346,10 @@ impl Evaluation<'_> {
                 };
                 (dst, self.reduce(*dst, &[*values, *indices], &[init.0, init.1], &body, number))
             }
-            Instr::Dot { dst, lhs, rhs } => (dst, self.dot(lhs, rhs)),
+            Instr::Dot { dst, lhs, rhs, precision: _, mxu } => {
+                assert_eq!(*mxu, None, "lowering knows of no chip");
+                (dst, self.dot(lhs, rhs))
+            }
         };
         assert_eq!(value.ty.dtype, ty(dst).dtype);
         assert_eq!(value.ty.shape[..], self.shape(ty(dst).vary));
@@ -439,6 +442,7 @@ fn lane_op(lane: LaneOp, dtype: DType, args: &[&HostTensor]) -> HostTensor {
     match lane {
         LaneOp::Convert => op(Opcode::Convert, args, Attrs::Convert(dtype), &[]),
         LaneOp::Bitcast => op(Opcode::BitcastConvert, args, Attrs::Convert(dtype), &[]),
+        LaneOp::ChipConvert => unreachable!("lowering knows of no chip"),
         LaneOp::Compare(direction, order) => op(Opcode::Compare, args, Attrs::Compare { direction, order }, &[]),
         LaneOp::Abs
         | LaneOp::Negate

@@ -6,7 +6,7 @@ use systole_fusion::ir::{
     Attrs, DotDims, GatherDims, Literal, OpClass, Opcode, Origin, PadAmounts, Region, SliceLimits, Trace, ValueId,
 };
 use systole_kernels::contract::contracts;
-use systole_kernels::program::{Comparison, Extreme, Monoid, Order};
+use systole_kernels::program::{Comparison, Extreme, Monoid, Order, Precision};
 use systole_kernels::{DType, Scalar, Shape, TensorType};
 
 pub(crate) fn ty(dtype: DType, extents: &[usize]) -> TensorType {
@@ -113,6 +113,7 @@ fn of_dtype(op: Opcode, dtype: DType) -> Vec<Trace> {
                     lhs_contracting: [2].into_iter().collect(),
                     rhs_contracting: [0].into_iter().collect(),
                     result: Some(DType::F32).filter(|&wide| wide != dtype && contracts(dtype, wide)),
+                    precision: Precision::High,
                 },
             ),
             (vec![2], vec![3], DotDims::default()),

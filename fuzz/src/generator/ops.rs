@@ -5,7 +5,7 @@ use systole_fusion::ir::attrs::Dims;
 use systole_fusion::ir::region::{Body, monoid_op};
 use systole_fusion::ir::{Attrs, DotDims, GatherDims, OpClass, Opcode, PadAmounts, SliceLimits};
 use systole_kernels::contract::contracts;
-use systole_kernels::program::{Comparison, Extreme, Monoid, Order};
+use systole_kernels::program::{Comparison, Extreme, Monoid, Order, Precision};
 use systole_kernels::{DType, Scalar, Shape, TensorType};
 
 use super::builder::Builder;
@@ -454,9 +454,15 @@ pub(super) fn dot(b: &mut Builder, lhs: Handle) -> Option<Handle> {
         lhs_batching: batching,
         lhs_contracting: contracting,
         result: dot_result(b, lhs),
+        precision: precision(b),
     };
     let rhs = b.like(&TensorType { dtype: b.dtype(lhs), shape: rhs_shape })?;
     b.record(Opcode::DotGeneral, &[lhs, rhs], Attrs::Dot(Box::new(dims)), None)
+}
+
+/// Any, the default most often.
+pub(super) fn precision(b: &mut Builder) -> Precision {
+    if b.random.chance(60) { Precision::Default } else { *b.random.pick(&Precision::ALL) }
 }
 
 /// Now and then the sums of 16-bit floats as they are.

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use systole_fusion::ir::{Attrs, GatherDims, Opcode, ValueId};
-use systole_fusion::reference::{HostTensor, interpret};
+use systole_fusion::reference::{HostTensor, interpret_on};
+use systole_kernels::arithmetic::Arithmetic;
 use systole_kernels::{DType, Scalar};
 
 use crate::program::{Handle, Program, Step, Straight};
@@ -19,10 +20,10 @@ pub(super) struct Expectation {
 }
 
 impl Expectation {
-    pub(super) fn of(program: &Program) -> Result<Self, String> {
+    pub(super) fn of(program: &Program, arithmetic: Arithmetic) -> Result<Self, String> {
         let mut straight = program.straighten()?;
         (0..straight.trace.values().len() as u32).for_each(|value| straight.trace.output(ValueId(value)));
-        let values = interpret(&straight.trace, &straight.inputs).map_err(|error| error.to_string())?;
+        let values = interpret_on(arithmetic, &straight.trace, &straight.inputs).map_err(|error| error.to_string())?;
         let mut expectation = Expectation { straight, values, makers: HashMap::new(), stray: None };
         for (at, step) in program.steps.iter().enumerate() {
             match step {

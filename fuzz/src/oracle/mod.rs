@@ -13,11 +13,13 @@ mod mismatch;
 mod setup;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use systole::{Mode, Stream, Tensor, with_mode};
 use systole_fusion::reference::HostTensor;
 use systole_kernels::Scalar;
+use systole_kernels::arithmetic::Arithmetic;
 
 pub use coverage::Coverage;
 pub use mismatch::{Executor, Mismatch, Problem};
@@ -38,17 +40,24 @@ pub fn check(program: &Program, setups: &[Setup], devices: &Devices) -> Result<C
     let mismatch = |executor: Option<Executor>, problem: Problem| {
         Box::new(Mismatch { program: program.clone(), executor, problem })
     };
-    let expectation = match quietly(|| Expectation::of(program)) {
-        Ok(expectation) => expectation.map_err(|error| mismatch(None, Problem::Reference(error)))?,
-        Err(message) => return Err(mismatch(None, Problem::Reference(format!("panicked: {message}")))),
+    let expect = |arithmetic: Arithmetic| match quietly(|| Expectation::of(program, arithmetic)) {
+        Ok(expectation) => expectation.map_err(|error| mismatch(None, Problem::Reference(error))),
+        Err(message) => Err(mismatch(None, Problem::Reference(format!("panicked: {message}")))),
     };
+    let mut expectations: HashMap<Arithmetic, Expectation> = HashMap::new();
+    for arithmetic in setups.iter().map(|setup| setup.profile.arithmetic()).chain([Arithmetic::Ieee]) {
+        if let Entry::Vacant(entry) = expectations.entry(arithmetic) {
+            entry.insert(expect(arithmetic)?);
+        }
+    }
     let mut coverage = Coverage::default();
-    coverage.count_program(&expectation.straight.trace);
+    coverage.count_program(&expectations[&Arithmetic::Ieee].straight.trace);
     let mut fused = false;
     for &setup in setups {
+        let expectation = &expectations[&setup.profile.arithmetic()];
         for (mode, run) in RUNS {
             let executor = Some(Executor { mode, setup, run });
-            let ran = quietly(|| run_once(program, &expectation, mode, setup, devices, &mut coverage));
+            let ran = quietly(|| run_once(program, expectation, mode, setup, devices, &mut coverage));
             fused |= match ran {
                 Ok(outcome) => outcome.map_err(|problem| mismatch(executor, *problem))?,
                 Err(message) => return Err(mismatch(executor, Problem::Panicked(message))),
@@ -83,7 +92,8 @@ pub fn cut_down(mismatch: Box<Mismatch>) -> Box<Mismatch> {
     if !fails(&mismatch.program) {
         return mismatch;
     }
-    let values = |program: &Program| Expectation::of(program).ok().map(Expectation::into_values);
+    let arithmetic = mismatch.executor.map_or(Arithmetic::Ieee, |executor| executor.setup.profile.arithmetic());
+    let values = |program: &Program| Expectation::of(program, arithmetic).ok().map(Expectation::into_values);
     let small = minimize(&mismatch.program, values, &mut fails);
     // The last failing attempt is the one that `minimize` kept.
     let mut found = last.expect("the program failed at least once");

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use systole::hal::sim::Compiler;
+use systole::hal::sim::{Compiler, Profile};
 use systole::{Config, Device, Isa, Tensor};
 
 use crate::generator::random::Random;
@@ -15,6 +15,8 @@ use crate::generator::random::Random;
 /// How a device is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Setup {
+    /// Whose numbers it computes.
+    pub profile: Profile,
     /// Threads that one program may use.
     pub threads: usize,
     /// Instruction set.
@@ -26,12 +28,19 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Every one: 1 and 2 threads, each instruction set that the machine has, generous and tight bounds; and with the
-    /// widest of them the slow compiler.
+    /// The profiles: one of each arithmetic.
+    pub const PROFILES: [Profile; 3] = [Profile::Ieee, Profile::V5e, Profile::V6e];
+
+    /// Every one: each arithmetic, 1 and 2 threads, each instruction set that the machine has, generous and tight bounds; and
+    /// with the widest of them the slow compiler.
     pub fn all() -> Vec<Setup> {
+        Setup::PROFILES.into_iter().flat_map(Setup::all_of).collect()
+    }
+
+    fn all_of(profile: Profile) -> Vec<Setup> {
         let mut all = Vec::new();
         let mut add = |threads, isa, slow_compiler| {
-            all.extend([false, true].map(|tight| Setup { threads, isa, tight, slow_compiler }));
+            all.extend([false, true].map(|tight| Setup { profile, threads, isa, tight, slow_compiler }));
         };
         for isa in Isa::available() {
             [1, 2].into_iter().for_each(|threads| add(threads, isa, false));
@@ -40,11 +49,16 @@ impl Setup {
         all
     }
 
-    /// Each number of threads with each instruction set, and the slow compiler, with generous bounds on half of them and tight ones on the
-    /// others, as `seed` has it.
+    /// Each number of threads with each instruction set, and the slow compiler, with generous bounds on half of them and
+    /// tight ones on the others, of one profile, as `seed` has it. Every other seed has `ieee`.
     pub fn one_of_each(seed: u64) -> Vec<Setup> {
         let first = seed as usize % 2;
-        let pairs = Setup::all().into_iter().enumerate();
+        let profile = match seed / 2 % 4 {
+            0 => Profile::V5e,
+            1 => Profile::V6e,
+            _ => Profile::Ieee,
+        };
+        let pairs = Setup::all_of(profile).into_iter().enumerate();
         // Pairs of generous and tight, which take turns.
         pairs.filter(|(at, _)| at % 2 == (at / 2 + first) % 2).map(|(_, setup)| setup).collect()
     }
@@ -59,6 +73,7 @@ impl Setup {
 
     fn open(self) -> systole::Result<Device> {
         let config = Config {
+            profile: self.profile.name().to_owned(),
             threads: self.threads,
             isa: Some(self.isa),
             report_capacity: 128,
@@ -76,8 +91,8 @@ impl Setup {
 
 impl fmt::Display for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Setup { threads, isa, tight, slow_compiler } = self;
-        write!(f, "{isa}, {threads} thread{}", if *threads == 1 { "" } else { "s" })?;
+        let Setup { profile, threads, isa, tight, slow_compiler } = self;
+        write!(f, "{profile}, {isa}, {threads} thread{}", if *threads == 1 { "" } else { "s" })?;
         f.write_str(if *tight { ", tight bounds" } else { "" })?;
         f.write_str(if *slow_compiler { ", slow compiler" } else { "" })
     }
@@ -143,12 +158,15 @@ mod tests {
 
     #[test]
     fn one_of_each_has_every_pair_once() {
-        let all = Setup::all();
+        let all = Setup::all_of(Profile::V5e);
         let (even, odd) = (Setup::one_of_each(0), Setup::one_of_each(1));
         assert_eq!((even.len(), odd.len()), (all.len() / 2, all.len() / 2));
         assert!(all.iter().all(|setup| even.contains(setup) != odd.contains(setup)));
         for (a, b) in even.iter().zip(&odd) {
             assert_eq!(*a, Setup { tight: !b.tight, ..*b });
+        }
+        for profile in Setup::PROFILES {
+            assert!((0..8).any(|seed| Setup::one_of_each(seed).iter().all(|setup| setup.profile == profile)));
         }
         assert!(even.iter().any(|setup| setup.tight) && even.iter().any(|setup| !setup.tight));
     }

@@ -80,7 +80,7 @@ impl Compiler {
             }
         }
         let name = program.name.clone();
-        let machine = Machine::new(program, core.isa())
+        let machine = Machine::new(core.arithmetic().rewrite(program), core.isa())
             .map_err(|error| HalError::new(ErrorKind::InvalidProgram, format!("`{name}`: {error}")))?;
         core.compiles.fetch_add(1, Ordering::Relaxed);
         Ok(machine)

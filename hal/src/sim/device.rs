@@ -13,6 +13,7 @@ use crossbeam::utils::CachePadded;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use systole_kernels::TensorType;
+use systole_kernels::arithmetic::Arithmetic;
 use systole_kernels::parallel::{Inline, Parallel, Pool};
 use systole_kernels::program::Program;
 use systole_kernels::simd::Isa;
@@ -58,6 +59,7 @@ pub(super) struct Core {
     id: DeviceId,
     capabilities: Capabilities,
     isa: Isa,
+    arithmetic: Arithmetic,
     parallel: Option<Arc<dyn Parallel>>,
     kernel_timing: bool,
     memory: Arc<Memory>,
@@ -120,6 +122,7 @@ impl SimDevice {
                 background_compiles: compiler.threads > 0,
             },
             isa,
+            arithmetic: profile.arithmetic(),
             parallel,
             kernel_timing,
             memory: Arc::new(Memory::new(memory_limit)),
@@ -345,6 +348,10 @@ impl Core {
 
     pub(super) fn id(&self) -> DeviceId {
         self.id
+    }
+
+    pub(super) fn arithmetic(&self) -> Arithmetic {
+        self.arithmetic
     }
 
     pub(super) fn isa(&self) -> Isa {

@@ -7,12 +7,12 @@ use std::cell::Cell;
 
 use bytemuck::Pod;
 
-use super::BLOCK;
+use super::LONGEST_BLOCK;
 use super::movement::{Movement, contiguous, position};
 use super::storage::Storage;
 
-/// Elements between the starts of two rows: a block, and some so that rows do not share cache sets.
-const STRIDE: usize = BLOCK + 8;
+/// Elements between the starts of two rows: a block of any device, and some so that rows do not share cache sets.
+const STRIDE: usize = LONGEST_BLOCK + 8;
 
 /// A row's block; what follows the steps it was filled with is anything.
 pub(super) type ChunkRow<T> = [T; STRIDE];

@@ -15,20 +15,29 @@ use super::chunk::{ChunkRow, fill_chunk, with_chunk};
 use super::movement::{Factor, Movement, Wide, contiguous};
 use super::panel::Panel;
 use super::storage::Storage;
-use super::{BLOCK, DotOperand, PackedRhs};
+use super::{DotOperand, LONGEST_BLOCK, PackedRhs};
 
 /// Rows whose block is copied to scratch at a time: the panels of `rhs` are read once per so many rows. A multiple of
 /// every tile's rows.
 pub(super) const CHUNK: usize = 48;
 
-/// With the `f32` sums as the result.
-pub(super) fn dot<S: Factor>(isa: Isa, lhs: &DotOperand<'_>, rhs: &PackedRhs, columns: Range<usize>, out: &mut [f32]) {
+/// With the `f32` sums as the result; of part `part` of `rhs`, in blocks as `rhs` was packed for.
+pub(super) fn dot<S: Factor>(
+    isa: Isa,
+    lhs: &DotOperand<'_>,
+    rhs: &PackedRhs,
+    part: usize,
+    columns: Range<usize>,
+    out: &mut [f32],
+) {
     if lhs.contract.is_empty() {
         out.fill(0.0);
         return;
     }
     let elements: &[S] = bytemuck::cast_slice(lhs.bytes);
-    with_chunk(CHUNK.min(lhs.free.len()), |chunk| isa.with_vectors(Dot { elements, lhs, rhs, columns, chunk, out }));
+    with_chunk(CHUNK.min(lhs.free.len()), |chunk| {
+        isa.with_vectors(Dot { elements, lhs, rhs, part, columns, chunk, out });
+    });
 }
 
 /// With the sums rounded to the operands' dtype as the result.
@@ -43,7 +52,7 @@ pub(super) fn narrowed<H: Factor + Half>(
     with_sums(CHUNK.min(lhs.free.len()) * width, |sums| {
         for (free, out) in lhs.free.chunks(CHUNK).zip(out.chunks_mut(CHUNK * width)) {
             let sums = &mut sums[..out.len()];
-            dot::<H>(isa, &DotOperand { free, ..*lhs }, rhs, columns.clone(), sums);
+            dot::<H>(isa, &DotOperand { free, ..*lhs }, rhs, 0, columns.clone(), sums);
             isa.vectorize(Narrow { src: sums, dst: out });
         }
     });
@@ -55,7 +64,7 @@ pub(super) fn few(isa: Isa, lhs: &PackedRhs, rhs: &DotOperand<'_>, out: &mut [f3
     with_sums(CHUNK.min(columns) * rows, |sums| {
         for (free, start) in rhs.free.chunks(CHUNK).zip((0..).step_by(CHUNK)) {
             let sums = &mut sums[..free.len() * rows];
-            dot::<f32>(isa, &DotOperand { free, ..*rhs }, lhs, 0..rows, sums);
+            dot::<f32>(isa, &DotOperand { free, ..*rhs }, lhs, 0, 0..rows, sums);
             isa.with_vectors(Turn { sums, rows, out: &mut out[start..], stride: columns });
         }
     });
@@ -81,7 +90,7 @@ impl OverVectors for Turn<'_> {
 }
 
 /// Runs `work` with scratch of this thread for `len` sums. What they hold is anything.
-fn with_sums<R>(len: usize, work: impl FnOnce(&mut [f32]) -> R) -> R {
+pub(super) fn with_sums<R>(len: usize, work: impl FnOnce(&mut [f32]) -> R) -> R {
     thread_local! {
         static SCRATCH: Cell<Storage> = const { Cell::new(Storage::EMPTY) };
     }
@@ -95,6 +104,7 @@ struct Dot<'a, S> {
     elements: &'a [S],
     lhs: &'a DotOperand<'a>,
     rhs: &'a PackedRhs,
+    part: usize,
     columns: Range<usize>,
     chunk: &'a mut [ChunkRow<f32>],
     out: &'a mut [f32],
@@ -105,15 +115,15 @@ impl<S: Factor> OverVectors for Dot<'_, S> {
 
     #[inline(always)]
     fn run<V: Vectors>(self, vectors: V) {
-        let Dot { elements, lhs, rhs, columns, chunk, out } = self;
-        let (depth, deep) = (lhs.contract.len(), contiguous(lhs.contract));
+        let Dot { elements, lhs, rhs, part, columns, chunk, out } = self;
+        let (depth, deep, block) = (lhs.contract.len(), contiguous(lhs.contract), rhs.terms().block());
         for (free, out) in lhs.free.chunks(CHUNK).zip(out.chunks_mut(CHUNK * columns.len())) {
-            for start in (0..depth).step_by(BLOCK) {
-                let steps = start..depth.min(start + BLOCK);
+            for start in (0..depth).step_by(block) {
+                let steps = start..depth.min(start + block);
                 fill_chunk(Wide(vectors), chunk, elements, free, &lhs.contract[steps.clone()], deep);
                 let rows = &chunk[..free.len()];
                 for panel in rhs.panels(columns.clone()) {
-                    let packed = rhs.rows::<f32>(panel, steps.clone());
+                    let packed = rhs.rows::<f32>(part, panel, steps.clone());
                     let target = Target::new(&columns, panel, start == 0, steps.end == depth);
                     if panel.width == 2 * V::LANES {
                         walk::<V, 2>(vectors, rows, bytemuck::cast_slice(packed), out, target);
@@ -194,7 +204,7 @@ fn tile<V: Vectors, const M: usize, const N: usize>(
 ) -> usize {
     let rows: &[ChunkRow<f32>; M] = rows.first_chunk().expect("a tile is no taller than the rows left");
     let mut sums = [[vectors.splat(0.0); N]; M];
-    for (k, step) in (0..BLOCK).zip(panel) {
+    for (k, step) in (0..LONGEST_BLOCK).zip(panel) {
         let mut b = [vectors.splat(0.0); N];
         for n in 0..N {
             b[n] = vectors.load(&step[n]);

@@ -68,7 +68,7 @@ impl<T: Wrapping> Vectorized for Dot<'_, T> {
                 fill_chunk(Plain, chunk, elements, free, &lhs.contract[steps.clone()], deep);
                 for panel in rhs.panels(columns.clone()) {
                     let mut sums = [T::zeroed(); INTEGER_PANEL];
-                    let packed = rhs.rows::<T>(panel, steps.clone()).as_chunks::<INTEGER_PANEL>().0;
+                    let packed = rhs.rows::<T>(0, panel, steps.clone()).as_chunks::<INTEGER_PANEL>().0;
                     for (&a, b) in chunk[0].iter().zip(packed) {
                         for j in 0..INTEGER_PANEL {
                             sums[j] = sums[j].add_product(a, b[j]);

@@ -15,6 +15,8 @@
 //! output. Operands come as tables of offsets, one per free and one per contracted index, so batches, transpositions,
 //! strides and broadcasts are the caller's arithmetic and cost this module a look at whether neighbours are neighbours.
 //!
+//! **On a chip** factors are parts of the operands' elements (`split`), and the loops run once per pair of parts.
+//!
 //! **A few rows** (a sentence through a layer of weights) leave nothing to pay for packing the right operand, of which each
 //! element is read once per row. [`dot_few`] exchanges the operands: the few rows are packed, and the right operand's
 //! columns, if each is a run of memory, go by as rows do in [`dot`]. A product does not mind the order of its factors,
@@ -29,6 +31,7 @@ mod float;
 mod integer;
 mod movement;
 mod panel;
+mod split;
 mod storage;
 
 use std::ops::Range;
@@ -39,9 +42,13 @@ use crate::dtype::DType;
 use crate::simd::Isa;
 
 pub use panel::PackedRhs;
+pub use split::Terms;
 
-/// Steps of k that one accumulator chain covers.
+/// Steps of k that one accumulator chain covers on the IEEE device.
 pub const BLOCK: usize = 128;
+
+/// The most that it covers on any.
+const LONGEST_BLOCK: usize = 256;
 
 /// An operand as a matrix: element (i, k) lies at element offset `free[i] + contract[k]` of `bytes`.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +62,7 @@ pub struct DotOperand<'a> {
 }
 
 /// Contracts `lhs` with some columns of `rhs`, both of `dtype`, into `out`: `lhs.free.len() × columns.len()` elements of
-/// `result`, row-major. `result` is `dtype`, or `F32` for a 16-bit float.
+/// `result`, row-major. `result` is `dtype`, or `F32` for a 16-bit float; on a chip it is `F32` for every float.
 ///
 /// Ranges of columns that start at multiples of [`PackedRhs::panel`] waste no work.
 ///
@@ -78,11 +85,15 @@ pub fn dot(
         return;
     }
     match (dtype, result) {
-        (DType::F16, DType::F32) => float::dot::<f16>(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
+        _ if !rhs.terms().whole() => {
+            assert_eq!(result, DType::F32, "parts are summed in f32");
+            split::dot_in_parts(isa, dtype, lhs, rhs, columns, bytemuck::cast_slice_mut(out));
+        }
+        (DType::F16, DType::F32) => float::dot::<f16>(isa, lhs, rhs, 0, columns, bytemuck::cast_slice_mut(out)),
         (DType::F16, _) => float::narrowed::<f16>(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
-        (DType::BF16, DType::F32) => float::dot::<bf16>(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
+        (DType::BF16, DType::F32) => float::dot::<bf16>(isa, lhs, rhs, 0, columns, bytemuck::cast_slice_mut(out)),
         (DType::BF16, _) => float::narrowed::<bf16>(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
-        (DType::F32, _) => float::dot::<f32>(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
+        (DType::F32, _) => float::dot::<f32>(isa, lhs, rhs, 0, columns, bytemuck::cast_slice_mut(out)),
         (DType::I32 | DType::U32, _) => integer::dot::<u32>(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
         (DType::I64, _) => integer::dot::<u64>(isa, lhs, rhs, columns, bytemuck::cast_slice_mut(out)),
         (DType::Bool, _) => unreachable!("no contraction from bool was let through"),
@@ -102,9 +113,10 @@ pub fn dot_few(isa: Isa, lhs: &PackedRhs, rhs: &DotOperand<'_>, out: &mut [u8]) 
     }
 }
 
-/// Whether [`dot_few`] is the faster way for so many rows: at most those for which [`dot`] reads the panels once.
-pub fn pays_few(dtype: DType, rows: usize, rhs_free: &[i64], rhs_contract: &[i64]) -> bool {
+/// Whether there is [`dot_few`], and it is the faster way for so many rows: at most those for which [`dot`] reads the panels once.
+pub fn pays_few((dtype, terms): (DType, Terms), rows: usize, rhs_free: &[i64], rhs_contract: &[i64]) -> bool {
     dtype == DType::F32
+        && terms == Terms::IEEE
         && rows <= float::CHUNK
         && rhs_free.len() > rows
         && rhs_contract.len() > 1

@@ -11,19 +11,22 @@ use crate::simd::{Isa, OverVectors, Vectorized, Vectors};
 
 use super::DotOperand;
 use super::movement::{Factor, Movement, Plain, Wide, contiguous, position};
+use super::split::Terms;
 use super::storage::Storage;
 
 /// Columns of an integer panel: so many that LLVM vectorises the loop over them instead of unrolling it first.
 pub(super) const INTEGER_PANEL: usize = 64;
 
 /// A right operand, packed: panels of columns, each with its elements in ascending k, columns side by side.
-/// 16-bit floats are widened.
+/// 16-bit floats are widened. For a chip there are several such layouts one after another, a part of the
+/// elements in each.
 ///
 /// Where columns are left that do not fill a panel, the last one is padded; if they fit half a panel, it is half as
 /// wide. The padding holds anything: its columns are computed and dropped, and no element depends on another column.
 pub struct PackedRhs {
     isa: Isa,
     dtype: DType,
+    terms: Terms,
     columns: usize,
     depth: usize,
     storage: Storage,
@@ -45,9 +48,9 @@ impl PackedRhs {
     ///
     /// # Panics
     /// Where an offset lies outside the buffer, or `dtype` is `Bool`.
-    pub fn pack(isa: Isa, dtype: DType, rhs: &DotOperand<'_>) -> PackedRhs {
-        let mut packed = PackedRhs { isa, dtype, columns: 0, depth: 0, storage: Storage::default() };
-        packed.repack(isa, dtype, rhs);
+    pub fn pack(isa: Isa, dtype: DType, terms: Terms, rhs: &DotOperand<'_>) -> PackedRhs {
+        let mut packed = PackedRhs { isa, dtype, terms, columns: 0, depth: 0, storage: Storage::default() };
+        packed.repack(isa, dtype, terms, rhs);
         packed
     }
 
@@ -55,8 +58,8 @@ impl PackedRhs {
     ///
     /// # Panics
     /// Where an offset lies outside the buffer, or `dtype` is `Bool`.
-    pub fn repack(&mut self, isa: Isa, dtype: DType, rhs: &DotOperand<'_>) {
-        (self.isa, self.dtype) = (isa, dtype);
+    pub fn repack(&mut self, isa: Isa, dtype: DType, terms: Terms, rhs: &DotOperand<'_>) {
+        (self.isa, self.dtype, self.terms) = (isa, dtype, terms);
         (self.columns, self.depth) = (rhs.free.len(), rhs.contract.len());
         match dtype {
             DType::F16 => self.fill::<f16, f32>(rhs, |fill| isa.with_vectors(fill)),
@@ -66,6 +69,15 @@ impl PackedRhs {
             DType::I64 => self.fill::<u64, u64>(rhs, |fill| isa.vectorize(fill)),
             DType::Bool => panic!("contraction is not defined on bool; inference rejects it"),
         }
+        if !terms.whole() {
+            let len = terms.parts() * self.part_len();
+            terms.cut(isa, &mut self.storage.elements_mut(len)[..len]);
+        }
+    }
+
+    /// How factors are taken and summed.
+    pub(super) fn terms(&self) -> Terms {
+        self.terms
     }
 
     /// Number of columns, the operand's free extent.
@@ -100,19 +112,31 @@ impl PackedRhs {
         })
     }
 
-    /// The rows `steps` of a panel: `steps.len() × panel.width` elements.
+    /// The rows `steps` of a panel of a part: `steps.len() × panel.width` elements.
     #[inline(always)]
-    pub(super) fn rows<T: Pod>(&self, panel: Panel, steps: Range<usize>) -> &[T] {
-        let base = panel.start * self.depth;
+    pub(super) fn rows<T: Pod>(&self, part: usize, panel: Panel, steps: Range<usize>) -> &[T] {
+        let base = part * self.part_len() + panel.start * self.depth;
         &self.storage.elements()[base + steps.start * panel.width..base + steps.end * panel.width]
     }
 
+    /// Elements of the panels, padding included.
+    #[inline(always)]
+    fn part_len(&self) -> usize {
+        match self.columns {
+            0 => 0,
+            columns => {
+                let last = self.panels(columns - 1..columns).next().expect("the last column lies in a panel");
+                (last.start + last.width) * self.depth
+            }
+        }
+    }
+
     fn fill<S: Pod, T: Pod>(&mut self, rhs: &DotOperand<'_>, fill: impl FnOnce(Fill<'_, '_, S, T>)) {
-        let padded: usize = self.panels(0..self.columns).map(|panel| panel.width).sum();
-        let len = padded * self.depth;
+        let len = self.part_len();
         if len > 0 {
             let mut storage = std::mem::take(&mut self.storage);
-            let packed = &mut storage.elements_mut::<T>(len)[..len];
+            // All parts at once: growing later would move what was filled.
+            let packed = &mut storage.elements_mut::<T>(self.terms.parts() * len)[..len];
             fill(Fill { elements: bytemuck::cast_slice(rhs.bytes), rhs, layout: self, packed });
             self.storage = storage;
         }

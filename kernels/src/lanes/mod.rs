@@ -99,6 +99,7 @@ fn lookup(op: LaneOp, operands: &[DType], result: DType) -> Option<Lane> {
         LaneOp::Clamp => select::clamp,
         LaneOp::Convert => convert::convert,
         LaneOp::Bitcast => bits::bitcast,
+        LaneOp::ChipConvert => convert::chip_convert,
     };
     family(operands, result)
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::contract::{DotOperand, PackedRhs, dot, dot_few};
+use crate::contract::{DotOperand, PackedRhs, Terms, dot, dot_few};
 use crate::dtype::DType;
 use crate::lanes::Source;
 use crate::program::{ReduceAlong, Reg};
@@ -165,10 +165,9 @@ impl Tile<'_> {
     pub(super) fn dot(
         &mut self,
         dst: Reg,
-        lhs: usize,
-        rhs: usize,
-        lhs_input: usize,
-        rhs_input: usize,
+        (lhs, lhs_input): (usize, usize),
+        (rhs, rhs_input): (usize, usize),
+        terms: Terms,
     ) -> Result<(), RunError> {
         let launch = self.launch;
         let offsets = launch.resolved.dot_offsets();
@@ -180,7 +179,7 @@ impl Tile<'_> {
         }
         let own = match launch.packed {
             Some(_) => None,
-            None => Some(self.pack(dtype, rhs, rhs_input)),
+            None => Some(self.pack((dtype, terms), rhs, rhs_input)),
         };
         let mut free = std::mem::take(&mut self.worker.offsets);
         let region = self.region(launch.resolved.views.get(lhs));
@@ -217,7 +216,7 @@ impl Tile<'_> {
                 let region = self.region(resolved.views.get(lhs));
                 let free: Vec<i64> = self.rows.clone().map(|row| region.base + region.rows.offset(row)).collect();
                 let operand = DotOperand { bytes: self.input(lhs_input), free: &free, contract: &offsets.lhs_contract };
-                pack(isa, DType::F32, &operand, packed)
+                pack(isa, (DType::F32, Terms::IEEE), &operand, packed)
             }
         };
         let view = resolved.views.get(rhs);
@@ -233,7 +232,7 @@ impl Tile<'_> {
     }
 
     /// This unit's columns of the right operand, packed by this thread and taken out of its scratch memory.
-    fn pack(&mut self, dtype: DType, rhs: usize, input: usize) -> PackedRhs {
+    fn pack(&mut self, factors: (DType, Terms), rhs: usize, input: usize) -> PackedRhs {
         let unit = (self.outer, self.cols.clone());
         let packed = self.worker.packed.take();
         match packed {
@@ -241,7 +240,7 @@ impl Tile<'_> {
             packed => {
                 self.worker.packed_for = Some(unit);
                 let (resolved, cols) = (self.launch.resolved, self.cols.clone());
-                pack_rhs(self.isa, dtype, resolved, rhs, (self.outer, cols), self.input(input), packed)
+                pack_rhs(self.isa, factors, resolved, rhs, (self.outer, cols), self.input(input), packed)
             }
         }
     }
@@ -250,7 +249,7 @@ impl Tile<'_> {
 /// Packs columns of the right operand at one outer index, in the storage of `packed` if there is some.
 pub(super) fn pack_rhs(
     isa: Isa,
-    dtype: DType,
+    factors: (DType, Terms),
     resolved: &Resolved,
     rhs: usize,
     (outer, cols): (usize, Range<usize>),
@@ -268,16 +267,16 @@ pub(super) fn pack_rhs(
         &moved
     };
     let operand = DotOperand { bytes, free, contract: &offsets.rhs_contract };
-    pack(isa, dtype, &operand, packed)
+    pack(isa, factors, &operand, packed)
 }
 
 /// Packs an operand, in the storage of `packed` if there is some.
-fn pack(isa: Isa, dtype: DType, operand: &DotOperand<'_>, packed: Option<PackedRhs>) -> PackedRhs {
+fn pack(isa: Isa, (dtype, terms): (DType, Terms), operand: &DotOperand<'_>, packed: Option<PackedRhs>) -> PackedRhs {
     match packed {
         Some(mut packed) => {
-            packed.repack(isa, dtype, operand);
+            packed.repack(isa, dtype, terms, operand);
             packed
         }
-        None => PackedRhs::pack(isa, dtype, operand),
+        None => PackedRhs::pack(isa, dtype, terms, operand),
     }
 }

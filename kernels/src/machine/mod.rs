@@ -181,7 +181,7 @@ impl Machine {
     /// Packs the right operand of a contraction that has one outer index for all units, with its size; or nothing, where
     /// each unit has all rows of its columns and so packs what no other needs.
     fn pack_shared(&self, launch: &Launch<'_>) -> Option<(PackedRhs, usize)> {
-        let &Step::Dot { rhs, rhs_input, .. } = &self.prepared.steps[self.prepared.dot?] else {
+        let &Step::Dot { rhs, rhs_input, terms, .. } = &self.prepared.steps[self.prepared.dot?] else {
             unreachable!("the dot of a program is a dot");
         };
         let Input::Bytes(bytes) = launch.inputs[rhs_input] else {
@@ -193,8 +193,15 @@ impl Machine {
         }
         let dtype = self.program.buffers[rhs_input].dtype;
         let storage = Worker::with(Worker::take_packed);
-        let packed =
-            accumulate::pack_rhs(self.isa, dtype, launch.resolved, rhs, (0, 0..grid.cols.len()), bytes, storage);
+        let packed = accumulate::pack_rhs(
+            self.isa,
+            (dtype, terms),
+            launch.resolved,
+            rhs,
+            (0, 0..grid.cols.len()),
+            bytes,
+            storage,
+        );
         Some((packed, bytes.len()))
     }
 

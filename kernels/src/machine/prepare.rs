@@ -7,6 +7,7 @@
 use smallvec::SmallVec;
 
 use crate::arg_reduce::ArgReducer;
+use crate::contract::Terms;
 use crate::lanes::{self, LaneFn};
 use crate::program::{Access, DimMap, Extent, IndexComponent, IndexSource, Instr, Placement, Program, Reg, Winner};
 use crate::reduce::Reducer;
@@ -115,6 +116,7 @@ pub(crate) enum Step {
         rhs: usize,
         lhs_input: usize,
         rhs_input: usize,
+        terms: Terms,
     },
     Store {
         src: Reg,
@@ -255,9 +257,10 @@ pub(crate) fn prepare(program: &Program) -> Prepared {
                     acc: accumulators - 1,
                 }
             }
-            Instr::Dot { dst, lhs, rhs } => {
+            Instr::Dot { dst, lhs, rhs, precision, mxu } => {
                 let (lhs_input, rhs_input) = (usize::from(lhs.buffer), usize::from(rhs.buffer));
-                Step::Dot { dst: *dst, lhs: add(lhs), rhs: add(rhs), lhs_input, rhs_input }
+                let terms = Terms::new(program.buffers[lhs_input].dtype, *precision, *mxu);
+                Step::Dot { dst: *dst, lhs: add(lhs), rhs: add(rhs), lhs_input, rhs_input, terms }
             }
             Instr::Store { src, access } => {
                 let output = usize::from(access.buffer - program.inputs);

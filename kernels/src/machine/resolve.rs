@@ -436,7 +436,7 @@ fn dot_offsets(
     contracted: usize,
     (rows, cols): (&Axes, &Axes),
 ) -> Result<DotOffsets, RunError> {
-    let Step::Dot { lhs, rhs, rhs_input, .. } = *step else {
+    let Step::Dot { lhs, rhs, rhs_input, terms, .. } = *step else {
         unreachable!("the dot of a program is a dot, not {step:?}");
     };
     let extents = kept.iter().filter(|axis| axis.group == Group::Contract).map(|axis| axis.extent).collect();
@@ -445,7 +445,7 @@ fn dot_offsets(
     let lhs_contract = offsets(&axes, views.get(lhs).contract)?;
     let rhs_contract = offsets(&axes, views.get(rhs).contract)?;
     let rhs_free = offsets(cols, views.get(rhs).cols)?;
-    let few = pays_few(program.buffers[rhs_input].dtype, rows.len(), &rhs_free, &rhs_contract);
+    let few = pays_few((program.buffers[rhs_input].dtype, terms), rows.len(), &rhs_free, &rhs_contract);
     Ok(DotOffsets { lhs_contract, rhs_contract, rhs_free, few })
 }
 

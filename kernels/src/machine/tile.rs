@@ -61,7 +61,9 @@ impl<'t> Tile<'t> {
             Step::Lane { dst, kernel, args } => self.lane(*dst, *kernel, args),
             Step::Reduce { dst, src, init, reducer, acc } => self.reduce(*dst, *src, *init, reducer, *acc),
             Step::ArgReduce { .. } => self.arg_reduce(at),
-            Step::Dot { dst, lhs, rhs, lhs_input, rhs_input } => self.dot(*dst, *lhs, *rhs, *lhs_input, *rhs_input),
+            Step::Dot { dst, lhs, rhs, lhs_input, rhs_input, terms } => {
+                self.dot(*dst, (*lhs, *lhs_input), (*rhs, *rhs_input), *terms)
+            }
             Step::Store { src, output, .. } => {
                 self.store(*src, *output);
                 Ok(())

@@ -7,7 +7,7 @@ use crate::contract::contracts;
 use crate::dtype::DType;
 use crate::lanes;
 use crate::program::{
-    Access, BufferType, DimMap, Domain, Extent, Extreme, IndexComponent, IndexSource, Instr, LaneOp, Low, Monoid,
+    Access, BufferType, DimMap, Domain, Extent, Extreme, IndexComponent, IndexSource, Instr, LaneOp, Low, Monoid, Mxu,
     Placement, Program, ReduceAlong, Reg, RegType, Vary, Winner,
 };
 use crate::reduce::Reducer;
@@ -204,7 +204,7 @@ impl Check<'_> {
             Instr::ArgReduce { extreme, wanted, dst, values, indices, init } => {
                 self.arg_reduce(*extreme, *wanted, *dst, (*values, *indices), *init)
             }
-            Instr::Dot { dst, lhs, rhs } => self.dot(*dst, lhs, rhs),
+            Instr::Dot { dst, lhs, rhs, precision: _, mxu } => self.dot(*dst, lhs, rhs, *mxu),
             Instr::Store { src, access } => self.store(*src, access),
         }
     }
@@ -360,7 +360,7 @@ impl Check<'_> {
         self.defines(dst, dtype, left)
     }
 
-    fn dot(&mut self, dst: Reg, lhs: &Access, rhs: &Access) -> Result<(), Broken> {
+    fn dot(&mut self, dst: Reg, lhs: &Access, rhs: &Access, mxu: Option<Mxu>) -> Result<(), Broken> {
         self.dots += 1;
         ensure(self.dots == 1, || String::from("a second dot"))?;
         let domain = &self.program.domain;
@@ -381,6 +381,9 @@ impl Check<'_> {
         let [lhs, rhs] = dtypes;
         let result = self.reg(dst)?.dtype;
         ensure(lhs == rhs && contracts(lhs, result), || format!("a dot of {lhs} and {rhs} to {result}"))?;
+        ensure(mxu.is_none() || !lhs.is_float() || result == DType::F32, || {
+            format!("a dot of {lhs} on a matrix unit to {result}")
+        })?;
         self.defines(dst, result, Vary::BOTH)
     }
 

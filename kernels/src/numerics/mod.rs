@@ -82,6 +82,19 @@ pub fn canonical(x: f32) -> f32 {
     f32::from_bits(if bits & 0x7fff_ffff > 0x7f80_0000 { 0x7fc0_0000 } else { bits })
 }
 
+/// `x` as a chip's arithmetic reads and writes it: zero of its sign where it is subnormal, the canonical [`NAN`] where it
+/// is any NaN.
+///
+/// By explicit arithmetic on the bits: the control register's flush modes differ from machine to machine, and what they
+/// were at entry must not matter.
+#[inline(always)]
+#[must_use]
+pub fn flushed(x: f32) -> f32 {
+    let bits = x.to_bits();
+    let normal = if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits };
+    f32::from_bits(if bits & 0x7fff_ffff > 0x7f80_0000 { 0x7fc0_0000 } else { normal })
+}
+
 /// 1.5·2⁵²: adding it to an `f64` of magnitude below 2⁵¹ rounds that to an integer (to nearest, ties to even) and
 /// leaves the integer in the low bits, in two's complement.
 const ROUND: f64 = 6_755_399_441_055_744.0;

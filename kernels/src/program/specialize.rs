@@ -50,7 +50,7 @@ fn each_extent(program: &mut Program, visit: &mut impl FnMut(&mut Extent)) {
                     visit(&mut place.interior);
                 }
             }
-            Instr::Dot { dst: _, lhs, rhs } => {
+            Instr::Dot { dst: _, lhs, rhs, precision: _, mxu: _ } => {
                 of_access(lhs, visit);
                 of_access(rhs, visit);
             }

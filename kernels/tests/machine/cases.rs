@@ -8,7 +8,8 @@ use systole_kernels::machine::{Input, Machine};
 use systole_kernels::memory::Block;
 use systole_kernels::parallel::{Inline, Parallel, Pool};
 use systole_kernels::program::{
-    Access, BufferType, DimMap, Domain, Extent, Instr, LaneOp, Monoid, Program, ReduceAlong, Reg, RegType, Vary,
+    Access, BufferType, DimMap, Domain, Extent, Instr, LaneOp, Monoid, Precision, Program, ReduceAlong, Reg, RegType,
+    Vary,
 };
 use systole_kernels::simd::Isa;
 use systole_kernels::{DType, Scalar};
@@ -104,7 +105,7 @@ impl Sketch {
         let (lhs, rhs) = (self.access(lhs), self.access(rhs));
         self.program.inputs += 2;
         let dst = self.reg(Vary::BOTH);
-        self.program.body.push(Instr::Dot { dst, lhs, rhs });
+        self.program.body.push(Instr::Dot { dst, lhs, rhs, precision: Precision::Default, mxu: None });
         dst
     }
 

@@ -5,7 +5,7 @@ use systole_kernels::contract::contracts;
 use systole_kernels::lanes;
 use systole_kernels::program::{
     Access, BufferType, Comparison, DimMap, Domain, Extent, Extreme, IndexComponent, IndexSource, Instr, LaneOp, Low,
-    Monoid, Order, Placement, Program, ReduceAlong, Reg, RegType, Vary, Winner,
+    Monoid, Mxu, Order, Placement, Precision, Program, ReduceAlong, Reg, RegType, Vary, Winner,
 };
 use systole_kernels::reduce::Reducer;
 use systole_kernels::{DType, Scalar};
@@ -321,7 +321,7 @@ impl Builder {
     }
 
     fn lane(&mut self) {
-        const OPS: [LaneOp; 30] = [
+        const OPS: [LaneOp; 31] = [
             LaneOp::Abs,
             LaneOp::Negate,
             LaneOp::Sign,
@@ -352,6 +352,7 @@ impl Builder {
             LaneOp::Convert,
             LaneOp::Convert,
             LaneOp::Bitcast,
+            LaneOp::ChipConvert,
         ];
         for _ in 0..50 {
             let op = self.rng.pick(&OPS);
@@ -365,7 +366,8 @@ impl Builder {
                 | LaneOp::Floor
                 | LaneOp::Not
                 | LaneOp::Convert
-                | LaneOp::Bitcast => 1,
+                | LaneOp::Bitcast
+                | LaneOp::ChipConvert => 1,
                 LaneOp::Select | LaneOp::Clamp => 3,
                 _ => 2,
             };
@@ -379,7 +381,7 @@ impl Builder {
             let dtypes: Vec<DType> = args.iter().map(|arg| self.regs[usize::from(arg.0)].dtype).collect();
             let result = match op {
                 LaneOp::Compare(..) => DType::Bool,
-                LaneOp::Convert | LaneOp::Bitcast => self.rng.pick(&DType::ALL),
+                LaneOp::Convert | LaneOp::ChipConvert | LaneOp::Bitcast => self.rng.pick(&DType::ALL),
                 LaneOp::Select => dtypes[1],
                 _ => dtypes[0],
             };
@@ -460,7 +462,11 @@ impl Builder {
     fn dot(&mut self) {
         let floats = [DType::F32, DType::F32, DType::F16, DType::BF16];
         let dtype = self.rng.pick(&[floats, [DType::F32, DType::BF16, DType::I32, DType::I64]].concat());
-        let contract: Vec<i64> = (0..self.rng.below(3)).map(|_| self.rng.pick(&[0, 1, 2, 5, 16, 150, 7])).collect();
+        let contract: Vec<i64> = match self.rng.below(20) {
+            // Longer than every chain.
+            0 => vec![300],
+            _ => (0..self.rng.below(3)).map(|_| self.rng.pick(&[0, 1, 2, 5, 16, 150, 7])).collect(),
+        };
         self.contract = contract.iter().map(|&extent| self.extent(extent)).collect();
         let rank = self.domain.rank();
         let (outer, rows) = (self.domain.outer.len(), self.domain.outer.len() + self.domain.rows.len());
@@ -472,9 +478,12 @@ impl Builder {
         };
         let (lhs, rhs) = (self.shuffled(side(outer..rows)), self.shuffled(side(rows..rank)));
         let (lhs, rhs) = (self.access(dtype, &lhs, &sizes), self.access(dtype, &rhs, &sizes));
-        let result = if self.rng.chance(30) && contracts(dtype, DType::F32) { DType::F32 } else { dtype };
+        let mxu = self.rng.pick(&[None, None, Some(Mxu::Depth128), Some(Mxu::Depth256)]);
+        let precision = self.rng.pick(&[Precision::Default, Precision::High, Precision::Highest]);
+        let wide = contracts(dtype, DType::F32) && (mxu.is_some() || self.rng.chance(30));
+        let result = if wide { DType::F32 } else { dtype };
         let dst = self.reg(result, Vary::BOTH);
-        self.body.push(Instr::Dot { dst, lhs, rhs });
+        self.body.push(Instr::Dot { dst, lhs, rhs, precision, mxu });
     }
 
     fn store(&mut self, outputs: &mut Vec<BufferType>, pending: &mut Vec<(Reg, usize, SmallVec<[DimMap; 4]>)>) {

@@ -1,10 +1,10 @@
 //! A slow interpreter of tile programs, element by element, as `program` and docs/numerics.md read.
 
 use systole_kernels::lanes;
-use systole_kernels::numerics::{Half, canonical, fma};
+use systole_kernels::numerics::{Half, canonical, flushed, fma};
 use systole_kernels::program::{
-    Access, Comparison, Extent, Extreme, IndexSource, Instr, LaneOp, Low, Monoid, Order, Program, ReduceAlong, Reg,
-    Vary, Winner,
+    Access, Comparison, Extent, Extreme, IndexSource, Instr, LaneOp, Low, Monoid, Mxu, Order, Precision, Program,
+    ReduceAlong, Reg, Vary, Winner,
 };
 use systole_kernels::{DType, Scalar, bf16, f16};
 
@@ -51,6 +51,23 @@ fn widen(x: Scalar) -> Scalar {
 /// The `f32` that was accumulated, canonical, rounded to `dtype`.
 fn settle(sum: f32, dtype: DType) -> Scalar {
     lanes::eval(LaneOp::Convert, &[sum.into()], dtype).expect("f32 converts to all")
+}
+
+/// The sum of products, in chains of `block` terms.
+fn chain(block: usize, pairs: impl Iterator<Item = (f32, f32)>) -> f32 {
+    let pairs: Vec<(f32, f32)> = pairs.collect();
+    let blocks = pairs.chunks(block).map(|pairs| pairs.iter().fold(0f32, |acc, &(a, b)| fma(a, b, acc)));
+    blocks.reduce(|sum, block| sum + block).unwrap_or(0.0)
+}
+
+/// The nearest `bf16`, as a chip rounds.
+fn nearest(x: f32) -> f32 {
+    bf16::narrow(flushed(x)).widen()
+}
+
+/// The `bf16` next to it toward zero.
+fn truncated(x: f32) -> f32 {
+    flushed(f32::from_bits(flushed(x).to_bits() & 0xffff_0000))
 }
 
 struct Run<'a> {
@@ -220,7 +237,7 @@ impl Run<'_> {
             Instr::ArgReduce { extreme, wanted, dst, values, indices, init } => {
                 self.arg_reduce(*extreme, *wanted, *dst, (*values, *indices), *init);
             }
-            Instr::Dot { dst, lhs, rhs } => self.dot(*dst, lhs, rhs),
+            Instr::Dot { dst, lhs, rhs, precision, mxu } => self.dot(*dst, lhs, rhs, *precision, *mxu),
             Instr::Store { src, access } => {
                 let moves = |axes: std::ops::Range<usize>| {
                     access.dims.iter().any(|dim| dim.axis.is_some_and(|axis| axes.contains(&usize::from(axis))))
@@ -337,7 +354,7 @@ impl Run<'_> {
         });
     }
 
-    fn dot(&mut self, dst: Reg, lhs: &Access, rhs: &Access) {
+    fn dot(&mut self, dst: Reg, lhs: &Access, rhs: &Access, precision: Precision, mxu: Option<Mxu>) {
         let contract: Vec<i64> = self.program.contract.iter().map(|&extent| self.resolve(extent)).collect();
         let dtype = self.dtype(dst);
         self.define(dst, |run, point| {
@@ -354,10 +371,29 @@ impl Run<'_> {
                 return pairs.iter().fold(zero, |sum, &(a, b)| eval(LaneOp::Add, sum, eval(LaneOp::Multiply, a, b)));
             }
             let float = |scalar: Scalar| f32::from_bits(widen(scalar).bits() as u32);
-            let block =
-                |pairs: &[(Scalar, Scalar)]| pairs.iter().fold(0f32, |acc, &(a, b)| fma(float(a), float(b), acc));
-            let sum = pairs.chunks(128).map(block).reduce(|sum, block| sum + block).unwrap_or(0.0);
-            settle(canonical(sum), dtype)
+            let Some(mxu) = mxu else {
+                return settle(canonical(chain(128, pairs.iter().map(|&(a, b)| (float(a), float(b))))), dtype);
+            };
+            let parts = |x: Scalar| match (x.dtype(), precision) {
+                (DType::BF16, _) | (_, Precision::Default) => vec![nearest(float(x))],
+                (_, Precision::High) => {
+                    let x = flushed(float(x));
+                    vec![truncated(x), nearest(x - truncated(x))]
+                }
+                (_, Precision::Highest) => {
+                    let x = flushed(float(x));
+                    let (high, rest) = (truncated(x), x - truncated(x));
+                    vec![high, truncated(rest), nearest(rest - truncated(rest))]
+                }
+            };
+            let pairs: Vec<_> = pairs.iter().map(|&(a, b)| (parts(a), parts(b))).collect();
+            let pass = |left: usize, right: usize| chain(mxu.depth(), pairs.iter().map(|(a, b)| (a[left], b[right])));
+            let corrections = match pairs.first().map_or(1, |(a, _)| a.len()) {
+                1 => return settle(canonical(pass(0, 0)), dtype),
+                2 => pass(1, 0) + pass(0, 1),
+                _ => pass(1, 1) + pass(0, 2) + pass(2, 0) + pass(0, 1) + pass(1, 0),
+            };
+            settle(canonical(if corrections.is_finite() { corrections } else { 0.0 } + pass(0, 0)), dtype)
         });
     }
 }
