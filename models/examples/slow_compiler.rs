@@ -14,6 +14,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use systole::files::StoredTensor;
 use systole::hal::sim::Compiler;
 use systole::{Config, Device, Mode, Result, Tensor};
 use systole_models::Workload;
@@ -27,8 +28,10 @@ const ROUNDS: usize = 21;
 /// Steps recorded on each.
 const STEPS: usize = 4;
 
-/// One layer of all-MiniLM-L6-v2 over a small vocabulary.
-const LAYER: minilm::Config = minilm::Config { layers: 1, vocabulary: 1000, ..minilm::Config::MINILM_L6 };
+/// So many layers of all-MiniLM-L6-v2 over a small vocabulary.
+const fn minilm_of(layers: usize) -> minilm::Config {
+    minilm::Config { layers, vocabulary: 1000, ..minilm::Config::MINILM_L6 }
+}
 
 thread_local! {
     static ENTERED: Cell<Option<Instant>> = const { Cell::new(None) };
@@ -74,10 +77,10 @@ fn train_digits(device: &Device) -> Result<Step> {
     Ok(Box::new(move || Ok(training.step()?.remove(0))))
 }
 
-fn encode(device: &Device) -> Result<Step> {
-    let model = MiniLm::new(device, &LAYER, &Parameters::random(&LAYER, 1))?;
+fn encode(device: &Device, config: &minilm::Config, parameters: &Parameters<StoredTensor>) -> Result<Step> {
+    let model = MiniLm::new(device, config, parameters)?;
     let rows: Vec<Vec<u32>> = (0..8).map(|row| (0..16 - row).map(|at| (row * 37 + at * 11) % 1000).collect()).collect();
-    let batch = Batch::new(&rows, &LAYER).expect("the rows fit the encoder");
+    let batch = Batch::new(&rows, config).expect("the rows fit the encoder");
     let device = device.clone();
     Ok(Box::new(move || {
         let embeddings = model.encode(&batch)?;
@@ -110,7 +113,7 @@ fn record(step: &mut Step) -> Result<(Vec<Tensor>, [Duration; 2])> {
     Ok((outputs, [Duration::from_nanos(LONGEST.load(Ordering::Relaxed)), longest_step]))
 }
 
-fn measure(name: &str, start: fn(&Device) -> Result<Step>) -> Result<()> {
+fn measure(name: &str, start: impl Fn(&Device) -> Result<Step>) -> Result<()> {
     let strict = Device::open(Config { mode: Mode::Strict, ..Config::default() })?;
     let mut step = start(&strict)?;
     let expected = bits(&record(&mut step)?.0)?;
@@ -155,5 +158,10 @@ fn main() -> Result<()> {
     tracing::subscriber::set_global_default(Cuts).expect("nothing else listens");
     println!("| model | longest call | longest step, all its calls | bits of strict |");
     measure("digits training step", train_digits)?;
-    measure("layer of MiniLM, 8 × 16 tokens", encode)
+    for layers in [1, 6] {
+        let config = minilm_of(layers);
+        let parameters = Parameters::random(&config, 1);
+        measure(&format!("MiniLM of {layers} layers, 8 × 16 tokens"), |device| encode(device, &config, &parameters))?;
+    }
+    Ok(())
 }
