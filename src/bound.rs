@@ -6,6 +6,7 @@
 //! asks for when it is submitted, so a program that cannot be compiled fails what it computes, and not its plan.
 
 use std::convert::Infallible;
+use std::hash::Hash;
 use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
@@ -44,6 +45,8 @@ pub(crate) struct ProgramKey {
 
 /// A device's executables.
 pub(crate) type Programs = PlanCache<ExecutableRef, ProgramKey>;
+/// A device's plans of groups op by op: one for the same group in all layers of a model.
+pub(crate) type Parts = PlanCache<BoundPlan, GroupKey>;
 
 impl BoundPlan {
     /// The plan for a key, fused or op by op.
@@ -83,14 +86,17 @@ impl BoundPlan {
     }
 
     /// The plan of `launch`, number `at`, op by op.
-    pub(crate) fn op_by_op(&self, at: usize, launch: &plan::Launch) -> &Arc<BoundPlan> {
-        self.launches[at].op_by_op.get_or_init(|| Arc::new(BoundPlan::build(launch.group.as_ref(), false)))
+    pub(crate) fn op_by_op(&self, at: usize, launch: &plan::Launch, parts: &Parts) -> &Arc<BoundPlan> {
+        self.launches[at].op_by_op.get_or_init(|| planned(&launch.group, parts, false).0)
     }
 }
 
-/// The plan for a key, fused, and whether it was built now.
-pub(crate) fn plan(key: &PlanKey, plans: &PlanCache<BoundPlan>) -> (Arc<BoundPlan>, bool) {
-    let Ok(found) = plans.get_or_try_build(key, || Ok::<_, Infallible>(BoundPlan::build(key, true)));
+/// The plan for a key, and whether it was built now.
+pub(crate) fn planned<K>(key: &K, plans: &PlanCache<BoundPlan, K>, fuse: bool) -> (Arc<BoundPlan>, bool)
+where
+    K: AsRef<PlanKey> + Clone + Eq + Hash,
+{
+    let Ok(found) = plans.get_or_try_build(key, || Ok::<_, Infallible>(BoundPlan::build(key.as_ref(), fuse)));
     found
 }
 

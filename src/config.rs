@@ -100,7 +100,7 @@ impl Default for Config {
             isa: None,
             memory_limit: None,
             first_window: 32,
-            window_limit: 512,
+            window_limit: 256,
             pending_bytes: 1 << 30,
             plan_capacity: 1024,
             report_capacity: 256,

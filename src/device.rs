@@ -12,7 +12,7 @@ use systole_hal::sim::{Profile, SimConfig, SimDevice};
 use systole_hal::{BufferRef, Capabilities, DeviceRef, HostBytes, Validated};
 use systole_kernels::TensorType;
 
-use crate::bound::{self, BoundPlan, Programs};
+use crate::bound::{self, BoundPlan, Parts, Programs};
 use crate::config::{Config, Mode};
 use crate::error::{Error, Result};
 use crate::report::{FlushReport, Stats};
@@ -27,6 +27,7 @@ pub(crate) struct DeviceInner {
     config: Config,
     mode: AtomicU8,
     pub(crate) plans: PlanCache<BoundPlan>,
+    pub(crate) parts: Parts,
     pub(crate) programs: Programs,
     reports: Mutex<VecDeque<FlushReport>>,
     streams: AtomicU64,
@@ -96,6 +97,7 @@ impl Device {
             hal,
             mode: AtomicU8::new(config.mode as u8),
             plans: PlanCache::new(config.plan_capacity),
+            parts: PlanCache::new(config.plan_capacity),
             programs: PlanCache::new(config.plan_capacity.saturating_mul(4)),
             reports: Mutex::new(VecDeque::new()),
             streams: AtomicU64::new(0),
@@ -161,6 +163,7 @@ impl Device {
     /// Forgets every plan and program, as if the device had just been opened.
     pub fn clear_caches(&self) {
         self.0.plans.clear();
+        self.0.parts.clear();
         self.0.programs.clear();
     }
 }

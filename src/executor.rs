@@ -117,7 +117,7 @@ fn submit(stream: &Arc<StreamShared>, cut: Cut, report: &mut FlushReport) {
         }
     };
     report.key = keyed.key.hash64();
-    let (bound, built) = bound::plan(&keyed.key, &device.plans);
+    let (bound, built) = bound::planned(&keyed.key, &device.plans, true);
     report.bytes_moved = bound.plan.bytes_moved(&keyed.params);
     report.peak_bytes = bound.plan.peak_bytes(&keyed.params);
     let mut submission = Submission {

@@ -140,7 +140,7 @@ impl Submission<'_> {
     /// but the fused program's compiler must not fail for want of memory.
     fn has_room_op_by_op(&self, at: usize, launch: &plan::Launch, args: &[Arg], params: &[i64]) -> bool {
         let held: u64 = args.iter().map(|arg| arg.buffer().ty().byte_len() as u64).sum();
-        let peak = self.bound.op_by_op(at, launch).plan.peak_bytes(params);
+        let peak = self.bound.op_by_op(at, launch, &self.stream.device().parts).plan.peak_bytes(params);
         let memory = self.stream.device().hal().memory_stats();
         peak.saturating_sub(held) <= memory.limit.saturating_sub(memory.in_use)
     }
@@ -157,7 +157,7 @@ impl Submission<'_> {
     ) {
         tracing::debug!(program = %launch.name, "a fused program cannot run now: its ops run one by one");
         self.report.op_by_op += 1;
-        let bound = self.bound.op_by_op(at, launch);
+        let bound = self.bound.op_by_op(at, launch, &self.stream.device().parts);
         let mut part = Submission {
             stream: self.stream,
             trace: self.trace,

@@ -356,13 +356,15 @@ fn windows_grow_with_each_cut_at_the_bound() -> Result<()> {
     check(
         &by_default,
         expect![[r#"
-        stream 0: 32 ops: 32 ops, 2 outputs
-        stream 0: 64 ops: 64 ops, 2 outputs
-        stream 0: 128 ops: 128 ops, 2 outputs
-        stream 0: 256 ops: 256 ops, 2 outputs
-        stream 0: 512 ops: 512 ops, 2 outputs
-        stream 0: 512 ops: 512 ops, 2 outputs
-    "#]],
+            stream 0: 32 ops: 32 ops, 2 outputs
+            stream 0: 64 ops: 64 ops, 2 outputs
+            stream 0: 128 ops: 128 ops, 2 outputs
+            stream 0: 256 ops: 256 ops, 2 outputs
+            stream 0: 256 ops: 256 ops, 2 outputs
+            stream 0: 256 ops: 256 ops, 2 outputs
+            stream 0: 256 ops: 256 ops, 2 outputs
+            stream 0: 256 ops: 256 ops, 2 outputs
+        "#]],
     );
     Ok(())
 }
