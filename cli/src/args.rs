@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use systole::hal::sim::Compiler;
-use systole::{Config, Device, Isa, Mode};
+use systole::{Config, Device, Isa, Mode, Precision};
 use systole_models::minilm::Source;
 use systole_models::{Input, Model, Prepared};
 
@@ -43,10 +43,15 @@ pub(crate) enum Command {
 /// How a device is opened.
 #[derive(clap::Args, Debug)]
 pub(crate) struct DeviceArgs {
-    /// Numeric profile of the device
+    /// Profile of the device: whose numbers it computes, and how much memory it has
     #[arg(long, value_name = "NAME", default_value_t = Config::default().profile,
         value_parser = PossibleValuesParser::new(Device::profiles()))]
     pub(crate) profile: String,
+
+    /// How exact a chip's products of f32 are to be: factors of one, two or three bf16
+    #[arg(long, value_name = "NAME", default_value = "default",
+        value_parser = PossibleValuesParser::new(PRECISIONS.map(|(name, _)| name)).map(precision))]
+    pub(crate) precision: Precision,
 
     /// Threads that one program may use; all of the machine by default
     #[arg(long, value_name = "N", allow_negative_numbers = true,
@@ -63,6 +68,17 @@ pub(crate) struct DeviceArgs {
     pub(crate) compile_delay: Option<Duration>,
 }
 
+/// The precisions by the names that the command line has for them.
+pub(crate) const PRECISIONS: [(&str, Precision); 3] =
+    [("default", Precision::Default), ("high", Precision::High), ("highest", Precision::Highest)];
+
+/// The precision of a name among those.
+#[expect(clippy::needless_pass_by_value, reason = "what a parser is mapped by")]
+fn precision(name: String) -> Precision {
+    let named = PRECISIONS.into_iter().find(|(other, _)| *other == name);
+    named.expect("the parser lets no other name through").1
+}
+
 /// A number of seconds, at most an hour.
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -70,9 +86,21 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl DeviceArgs {
+    /// The precision's name on the command line.
+    pub(crate) fn precision_name(&self) -> &'static str {
+        let named = PRECISIONS.into_iter().find(|(_, precision)| *precision == self.precision);
+        named.expect("each has a name").0
+    }
+
     /// What is meant where nothing is said.
     fn unsaid() -> Self {
-        DeviceArgs { profile: Config::default().profile, threads: None, isa: None, compile_delay: None }
+        DeviceArgs {
+            profile: Config::default().profile,
+            precision: Precision::Default,
+            threads: None,
+            isa: None,
+            compile_delay: None,
+        }
     }
 
     /// The device, whatever the mode.

@@ -4,7 +4,7 @@
 //! measured. Cuts that follow each other with the same reason, lines and plan are one entry with a count.
 
 use serde::Serialize;
-use systole::{Build, CutReason, Device, FlushReport, Mode, PlanSource};
+use systole::{Build, CutReason, Device, FlushReport, Mode, PlanSource, with_precision};
 
 use crate::args::ExplainArgs;
 use crate::output::{self, Failure, HEADING, count};
@@ -47,7 +47,7 @@ fn run(args: &ExplainArgs) -> Result<(Device, Vec<FlushReport>), Failure> {
     let setting_up = device.reports().len();
     progress.expect(args.steps);
     for _ in 0..args.steps {
-        workload.step()?;
+        with_precision(args.device.precision, || workload.step())?;
         progress.advance(args.mode.name(), 1);
     }
     device.synchronize()?;

@@ -15,6 +15,7 @@ use crate::run::Runs;
 pub(crate) struct Report<'a> {
     model: &'a str,
     profile: &'a str,
+    precision: &'a str,
     threads: usize,
     bits_identical: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,6 +95,7 @@ impl<'a> Report<'a> {
         let report = Report {
             model: model.name,
             profile: &device.profile,
+            precision: device.precision_name(),
             threads: device.config().threads,
             bits_identical: runs.difference.is_none(),
             losses: None,

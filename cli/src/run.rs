@@ -4,7 +4,7 @@
 //! costs a little. The outcomes of all runs are compared, so one mode alone is still held against itself. On a chip's
 //! profile one more run, on the exact one, tells how far the results deviate.
 
-use systole::{Config, Device, Mode};
+use systole::{Config, Device, Mode, with_precision};
 use systole_models::{Prepared, Text};
 
 use crate::args::RunArgs;
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     let mut progress = Progress::new();
     let input = args.model.input("run")?;
     let model = args.model.prepare(&input, &mut progress)?;
-    let runs = run_modes(args, &*model, &mut progress)?;
+    let runs = with_precision(args.device.precision, || run_modes(args, &*model, &mut progress))?;
     drop(progress);
     for (at, text) in model.texts().iter().enumerate().filter(|(_, text)| is_cut(text)) {
         let Text { tokens, taken, .. } = text;

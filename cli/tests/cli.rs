@@ -78,7 +78,7 @@ fn devices_lists_profiles_and_instruction_sets() {
 #[test]
 fn json_is_one_object_with_the_documented_keys() {
     let report = json(&["run", "digits", "--steps", "5", "--threads", "1", "--json"]);
-    assert_eq!(keys(&report), ["bits_identical", "losses", "model", "modes", "profile", "threads"]);
+    assert_eq!(keys(&report), ["bits_identical", "losses", "model", "modes", "precision", "profile", "threads"]);
     assert_eq!(report["model"], "digits");
     assert_eq!(report["profile"], "ieee");
     assert_eq!(report["threads"], 1);
@@ -169,7 +169,7 @@ fn unknown_names_list_the_known_ones() {
         &["run", "digits", "--profile", "v99"],
         &expect![[r#"
         error: invalid value 'v99' for '--profile <NAME>'
-          [possible values: ieee]
+          [possible values: ieee, v4, v5e, v5p, v6e, v7x]
 
         For more information, try '--help'.
     "#]],
@@ -354,6 +354,21 @@ fn without_the_network_weights_can_be_named() {
 }
 
 #[test]
+fn a_chip_tells_how_far_it_is_from_exact() {
+    let deviation = |precision: &[&str]| {
+        let command = ["run", "digits", "--steps", "5", "--mode", "fused", "--profile", "v5e", "--json"];
+        let report = json(&[&command, precision].concat());
+        assert_eq!((&report["profile"], &report["bits_identical"]), (&"v5e".into(), &true.into()));
+        report["deviation"]["loss"].as_f64().unwrap()
+    };
+    let (rounded, exact) = (deviation(&[]), deviation(&["--precision", "highest"]));
+    assert!(rounded > 1e-4 && rounded < 1e-1, "{rounded}");
+    assert!(exact < 1e-5, "{exact}");
+    let output = systole(&["run", "digits", "--steps", "5", "--profile", "v6e"]);
+    assert!(stdout(&output).contains("from the profile ieee"), "{}", stdout(&output));
+}
+
+#[test]
 fn minilm_tells_how_alike_sentences_are() {
     let output = systole(&["run", "minilm", "--steps", "2", "--json", "", "A sentence.", "A sentence."]);
     if output.status.code() == Some(1) && stderr(&output).contains("cannot read http") {
@@ -366,7 +381,7 @@ fn minilm_tells_how_alike_sentences_are() {
     let report: Value = serde_json::from_str(stdout(&output)).unwrap();
     assert_eq!(
         keys(&report),
-        ["bits_identical", "embeddings", "model", "modes", "profile", "similarity", "texts", "threads"]
+        ["bits_identical", "embeddings", "model", "modes", "precision", "profile", "similarity", "texts", "threads"]
     );
     assert_eq!(report["bits_identical"], true);
     assert_eq!(keys(&report["modes"]), ["debug", "fused", "strict"]);

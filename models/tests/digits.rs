@@ -8,7 +8,7 @@ mod testdata;
 
 use oracle::Oracle;
 use systole::hal::sim::{Compiler, Faults, Gate};
-use systole::{Config, Device, Isa, Mode, Tensor};
+use systole::{Config, Device, Isa, Mode, Precision, Tensor, with_precision};
 use systole_models::Workload;
 use systole_models::digits::{Digits, NAMES, STEPS, Training, initial_parameters};
 
@@ -83,6 +83,30 @@ fn the_first_gradients_follow_the_oracle() {
 fn initial_parameters_are_those_of_the_oracle() {
     let Some(oracle) = Oracle::find(ORACLE) else { return };
     assert_eq!(initial_parameters(), arrays(&oracle, "p0"));
+}
+
+#[test]
+fn chips_give_the_same_bits_in_every_mode_and_come_close_to_the_exact_losses() {
+    let steps = 20;
+    let exact = floats(&train(&open(Mode::Fused, 1, Isa::best()), steps).losses);
+    for profile in ["v5e", "v6e"] {
+        for (precision, tolerance) in [(Precision::Default, 2e-2), (Precision::High, 2e-4), (Precision::Highest, 2e-5)]
+        {
+            let train = |mode, threads, isa| {
+                let profile = profile.to_owned();
+                let device = Device::open(Config { profile, mode, threads, isa: Some(isa), ..Config::default() });
+                with_precision(precision, || train(&device.unwrap(), steps))
+            };
+            let expected = train(Mode::Strict, 1, Isa::PORTABLE);
+            assert_close(profile, &floats(&expected.losses), &exact, tolerance);
+            for isa in Isa::available() {
+                for (mode, threads) in [(Mode::Debug, 1), (Mode::Strict, 2), (Mode::Fused, 1), (Mode::Fused, 2)] {
+                    let outcome = train(mode, threads, isa);
+                    assert!(outcome == expected, "{mode} on {threads} threads of {isa}, {profile}, differs");
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 use oracle::Oracle;
 use serde_json::Value;
 use systole::files::StoredTensor;
-use systole::{Config as DeviceConfig, Device, Isa, Mode, Tensor};
+use systole::{Config as DeviceConfig, Device, Isa, Mode, Precision, Tensor, with_precision};
 use systole_models::minilm::{
     Batch, Checkpoint, Config, MiniLm, PUBLISHED, Parameters, Source, TooLong, Training, similarity,
 };
@@ -83,6 +83,31 @@ fn published_similarities_come_out() {
     let shown: Vec<_> = alike.iter().map(|value| format!("{value:.4}")).collect();
     let expected = ["1.0000", "0.6660", "0.1046", "0.6660", "1.0000", "0.1411", "0.1046", "0.1411", "1.0000"];
     assert_eq!(shown, expected);
+}
+
+/// On a chip too the bits are one for all; its numbers differ from the exact ones as much as `tolerance`.
+#[test]
+fn chips_come_close_to_the_published_similarities() {
+    let Some(checkpoint) = checkpoint() else { return };
+    let batch = checkpoint.tokenizer().batch(&PUBLISHED, checkpoint.config(), TooLong::Refuse).unwrap();
+    let encode = |profile: &str, mode, threads| {
+        let config = DeviceConfig { profile: profile.to_owned(), mode, threads, ..DeviceConfig::default() };
+        let device = Device::open(config).unwrap();
+        let model = MiniLm::new(&device, checkpoint.config(), checkpoint.parameters()).unwrap();
+        let embeddings = model.encode(&batch).unwrap();
+        (embeddings.to_vec::<f32>().unwrap(), similarity(&embeddings).unwrap().to_vec::<f32>().unwrap())
+    };
+    let exact = encode("ieee", Mode::Fused, 2);
+    for (precision, tolerance) in [(Precision::Default, 2e-3), (Precision::High, 1e-4), (Precision::Highest, 1e-5)] {
+        for profile in ["v5e", "v6e"] {
+            let found = with_precision(precision, || encode(profile, Mode::Fused, 2));
+            assert_close(profile, &found.0, &exact.0, tolerance);
+            assert_close(profile, &found.1, &exact.1, tolerance);
+            assert_ne!(found, exact, "{profile} takes factors of bf16");
+            let strict = with_precision(precision, || encode(profile, Mode::Strict, 1));
+            assert_eq!(strict, found, "{profile}, {precision:?}");
+        }
+    }
 }
 
 #[test]
