@@ -42,47 +42,40 @@ enum Kind {
     Internal,
 }
 
+impl Inner {
+    // No `From`: with a second conversion into it, `?` could not tell which error a closure's `Ok(())` is to have.
+    fn raise(self) -> Error {
+        Error(Arc::new(self))
+    }
+}
+
 impl Error {
-    fn new(kind: Kind, origin: Origin, reason: impl Into<String>) -> Self {
-        Error(Arc::new(Inner {
-            kind,
-            op: None,
-            method: None,
-            operands: Vec::new(),
-            origin,
-            reason: reason.into(),
-            path: None,
-        }))
+    fn new(kind: Kind, origin: Origin, reason: impl Into<String>) -> Inner {
+        Inner { kind, op: None, method: None, operands: Vec::new(), origin, reason: reason.into(), path: None }
+    }
+
+    fn of_op(
+        kind: Kind,
+        op: Option<Opcode>,
+        operands: Vec<TensorType>,
+        origin: Origin,
+        reason: impl Into<String>,
+    ) -> Self {
+        Inner { op, operands, ..Error::new(kind, origin, reason) }.raise()
     }
 
     pub(crate) fn from_type(error: &TypeError, origin: Origin) -> Self {
-        Error(Arc::new(Inner {
-            kind: Kind::Type,
-            op: Some(error.op()),
-            method: None,
-            operands: error.operands().to_vec(),
-            origin,
-            reason: error.reason().to_owned(),
-            path: None,
-        }))
+        Error::of_op(Kind::Type, Some(error.op()), error.operands().to_vec(), origin, error.reason())
     }
 
     pub(crate) fn argument(origin: Origin, reason: impl Into<String>) -> Self {
-        Error::new(Kind::Argument, origin, reason)
+        Error::new(Kind::Argument, origin, reason).raise()
     }
 
     /// A file that is not what a call needs; the reason names it.
     #[cfg(feature = "files")]
     pub(crate) fn file(path: &Path, origin: Origin, reason: impl Into<String>) -> Self {
-        Error(Arc::new(Inner {
-            kind: Kind::File,
-            op: None,
-            method: None,
-            operands: Vec::new(),
-            origin,
-            reason: reason.into(),
-            path: Some(path.to_path_buf()),
-        }))
+        Inner { path: Some(path.to_path_buf()), ..Error::new(Kind::File, origin, reason) }.raise()
     }
 
     /// A method called on tensors that it does not suit.
@@ -92,15 +85,7 @@ impl Error {
         origin: Origin,
         reason: impl Into<String>,
     ) -> Self {
-        Error(Arc::new(Inner {
-            kind: Kind::Argument,
-            op: None,
-            method: Some(method),
-            operands,
-            origin,
-            reason: reason.into(),
-            path: None,
-        }))
+        Inner { method: Some(method), operands, ..Error::new(Kind::Argument, origin, reason) }.raise()
     }
 
     /// An argument's error, once it is known whose argument it is.
@@ -114,35 +99,19 @@ impl Error {
     }
 
     pub(crate) fn device_mismatch(op: Opcode, operands: Vec<TensorType>, origin: Origin, reason: String) -> Self {
-        Error(Arc::new(Inner {
-            kind: Kind::DeviceMismatch,
-            op: Some(op),
-            method: None,
-            operands,
-            origin,
-            reason,
-            path: None,
-        }))
+        Error::of_op(Kind::DeviceMismatch, Some(op), operands, origin, reason)
     }
 
     pub(crate) fn host_out_of_memory(ty: &TensorType, origin: Origin) -> Self {
-        Error::new(Kind::OutOfMemory, origin, format!("the host has no memory to read {ty}"))
+        Error::new(Kind::OutOfMemory, origin, format!("the host has no memory to read {ty}")).raise()
     }
 
     pub(crate) fn unsupported(op: Option<Opcode>, operands: Vec<TensorType>, origin: Origin, reason: String) -> Self {
-        Error(Arc::new(Inner { kind: Kind::Unsupported, op, method: None, operands, origin, reason, path: None }))
+        Error::of_op(Kind::Unsupported, op, operands, origin, reason)
     }
 
     pub(crate) fn check(op: Opcode, operands: Vec<TensorType>, origin: Origin, reason: String) -> Self {
-        Error(Arc::new(Inner {
-            kind: Kind::Argument,
-            op: Some(op),
-            method: None,
-            operands,
-            origin,
-            reason,
-            path: None,
-        }))
+        Error::of_op(Kind::Argument, Some(op), operands, origin, reason)
     }
 
     pub(crate) fn from_hal(error: &HalError, op: Option<Opcode>, operands: Vec<TensorType>, origin: Origin) -> Self {
@@ -153,7 +122,7 @@ impl Error {
             ErrorKind::Unavailable => Kind::Unavailable,
             ErrorKind::InvalidProgram | ErrorKind::Internal => Kind::Internal,
         };
-        Error(Arc::new(Inner { kind, op, method: None, operands, origin, reason: error.to_string(), path: None }))
+        Error::of_op(kind, op, operands, origin, error.to_string())
     }
 
     /// The op that failed, where an op did.

@@ -2,9 +2,9 @@
 //!
 //! A map from keys to values that are dear to build: plans by [`PlanKey`], compiled programs by
 //! [`GroupKey`](crate::canonical::GroupKey). What is found is found by full comparison of keys. Of several threads that
-//! miss on one key, one builds and the others wait ([`PlanCache::get_or_try_build`]) or are told so
-//! ([`PlanCache::lookup`]), for those that must never wait for a compiler. A build that fails or panics leaves no
-//! trace: the next caller builds again.
+//! miss on one key, one builds and the others wait ([`PlanCache::get_or_try_build`]). A build that fails or panics leaves no
+//! trace: the next caller builds again. What takes a compiler seconds is not built in here: then the value is a handle to
+//! what is compiled elsewhere.
 //!
 //! When full, the least recently used finished entry goes. Finding it is a scan, made once per build and never on a
 //! hit; an intrusive list would make every hit a write to shared memory instead.
@@ -78,38 +78,14 @@ pub struct EntryStats<K> {
     pub last_use: u64,
 }
 
-/// What [`PlanCache::lookup`] finds.
-pub enum Lookup<'a, V, K: Clone + Eq + Hash> {
-    /// The value.
-    Hit(Arc<V>),
-    /// Another thread builds it.
-    Building,
-    /// Nothing; the caller has been chosen to build it.
-    Miss(Ticket<'a, V, K>),
-}
-
 /// The right, and duty, to build the value of one key. Dropped unfinished, it counts as a failed build, and waiting
 /// threads choose another builder.
-pub struct Ticket<'a, V, K: Clone + Eq + Hash> {
+struct Ticket<'a, V, K: Clone + Eq + Hash> {
     cache: &'a PlanCache<V, K>,
     key: K,
     entry: Arc<Entry<V>>,
     started: Instant,
     finished: bool,
-}
-
-/// Why [`PlanCache::get_or_try_build_checked`] has no value.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum CheckError<V, E> {
-    /// The build failed.
-    Build(E),
-    /// A value rebuilt on a hit differs from the cached one: the key misses something that the build depends on.
-    Mismatch {
-        /// The cached value.
-        cached: Arc<V>,
-        /// The value built now.
-        rebuilt: V,
-    },
 }
 
 impl<V, K: Clone + Eq + Hash> PlanCache<V, K> {
@@ -124,22 +100,6 @@ impl<V, K: Clone + Eq + Hash> PlanCache<V, K> {
             builds: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
-        }
-    }
-
-    /// The value of `key`, without waiting: on a miss the caller gets the ticket to build it.
-    pub fn lookup(&self, key: &K) -> Lookup<'_, V, K> {
-        loop {
-            let entry = match self.find_or_claim(key) {
-                Ok(entry) => entry,
-                Err(ticket) => return Lookup::Miss(ticket),
-            };
-            match &*entry.state.lock() {
-                State::Ready { value, .. } => return Lookup::Hit(self.count_hit(&entry, value)),
-                State::Building => return Lookup::Building,
-                // Its builder is about to take it out of the map.
-                State::Failed => std::hint::spin_loop(),
-            }
         }
     }
 
@@ -171,28 +131,6 @@ impl<V, K: Clone + Eq + Hash> PlanCache<V, K> {
                 return Ok((self.count_hit(&entry, value), false));
             }
         }
-    }
-
-    /// [`get_or_try_build`](Self::get_or_try_build) that distrusts its keys: on a hit it builds again and compares.
-    ///
-    /// # Errors
-    /// The build failed, or the cached value differs from the rebuilt one.
-    pub fn get_or_try_build_checked<E>(
-        &self,
-        key: &K,
-        build: impl Fn() -> Result<V, E>,
-    ) -> Result<(Arc<V>, bool), CheckError<V, E>>
-    where
-        V: PartialEq,
-    {
-        let (value, built) = self.get_or_try_build(key, &build).map_err(CheckError::Build)?;
-        if !built {
-            let rebuilt = build().map_err(CheckError::Build)?;
-            if *value != rebuilt {
-                return Err(CheckError::Mismatch { cached: value, rebuilt });
-            }
-        }
-        Ok((value, built))
     }
 
     /// Totals.
@@ -319,7 +257,7 @@ impl<V> Entry<V> {
 
 impl<V, K: Clone + Eq + Hash> Ticket<'_, V, K> {
     /// Hands over the built value.
-    pub fn finish(mut self, value: V) -> Arc<V> {
+    fn finish(mut self, value: V) -> Arc<V> {
         let value = Arc::new(value);
         let build_time = self.started.elapsed();
         *self.entry.state.lock() = State::Ready { value: Arc::clone(&value), build_time };
@@ -329,11 +267,6 @@ impl<V, K: Clone + Eq + Hash> Ticket<'_, V, K> {
         self.cache.builds.fetch_add(1, Ordering::Relaxed);
         self.cache.make_room();
         value
-    }
-
-    /// The key.
-    pub fn key(&self) -> &K {
-        &self.key
     }
 }
 

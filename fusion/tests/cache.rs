@@ -3,11 +3,11 @@
 mod traces;
 
 use std::convert::Infallible;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
 
 use expect_test::expect;
-use systole_fusion::cache::{CheckError, Lookup, PlanCache};
+use systole_fusion::cache::PlanCache;
 use systole_fusion::canonical::{PlanKey, canonicalize};
 use systole_fusion::ir::Opcode;
 use traces::Builder;
@@ -53,18 +53,15 @@ fn threads_that_miss_on_one_key_build_it_once() {
 }
 
 #[test]
-fn whoever_must_not_wait_is_told() {
+fn a_look_waits_for_no_build_and_makes_none() {
     let cache: PlanCache<usize> = PlanCache::new(8);
-    let Lookup::Miss(ticket) = cache.lookup(&key(1)) else { panic!("the cache is empty") };
-    assert!(matches!(cache.lookup(&key(1)), Lookup::Building));
     assert_eq!(cache.get(&key(1)), None);
-    // A waiting thread gets what the ticket's holder builds.
-    std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| get(&cache, 1));
-        ticket.finish(7);
-        assert_eq!(waiting.join().expect("no panic"), (7, false));
-    });
-    assert!(matches!(cache.lookup(&key(1)), Lookup::Hit(value) if *value == 7));
+    let build = || {
+        assert_eq!(cache.get(&key(1)), None, "it is being built");
+        Ok::<_, Infallible>(7)
+    };
+    let Ok((value, true)) = cache.get_or_try_build(&key(1), build) else { panic!("nothing was there") };
+    assert_eq!((*value, cache.get(&key(1)).as_deref()), (7, Some(&7)));
 }
 
 #[test]
@@ -84,10 +81,17 @@ fn a_failed_build_leaves_no_trace() {
 #[test]
 fn a_waiting_thread_takes_over_a_failed_build() {
     let cache: PlanCache<usize> = PlanCache::new(8);
-    let Lookup::Miss(ticket) = cache.lookup(&key(1)) else { panic!("the cache is empty") };
+    let building = Barrier::new(2);
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| get(&cache, 1));
-        drop(ticket);
+        let waiting = scope.spawn(|| {
+            building.wait();
+            get(&cache, 1)
+        });
+        let fail = || {
+            building.wait();
+            Err::<usize, _>("no memory")
+        };
+        assert_eq!(cache.get_or_try_build(&key(1), fail), Err("no memory"));
         assert_eq!(waiting.join().expect("no panic"), (1, true));
     });
 }
@@ -152,14 +156,4 @@ fn the_nearest_key_is_found_while_others_use_the_cache() {
             assert!(keys.contains(&nearest));
         }
     });
-}
-
-#[test]
-fn a_check_rebuilds_on_hits_and_compares() {
-    let cache: PlanCache<usize> = PlanCache::new(4);
-    let checked = |value: usize| cache.get_or_try_build_checked(&key(1), || Ok::<_, Infallible>(value));
-    assert!(checked(5).is_ok());
-    assert!(checked(5).is_ok());
-    let mismatch = checked(6).expect_err("the build depends on more than the key");
-    assert_eq!(mismatch, CheckError::Mismatch { cached: Arc::new(5), rebuilt: 6 });
 }

@@ -33,6 +33,7 @@ mod movement;
 mod panel;
 mod split;
 mod storage;
+mod terms;
 
 use std::ops::Range;
 
@@ -42,7 +43,7 @@ use crate::dtype::DType;
 use crate::simd::Isa;
 
 pub use panel::PackedRhs;
-pub use split::Terms;
+pub use terms::Terms;
 
 /// Steps of k that one accumulator chain covers on the IEEE device.
 pub const BLOCK: usize = 128;

@@ -11,8 +11,8 @@ use crate::simd::{Isa, OverVectors, Vectorized, Vectors};
 
 use super::DotOperand;
 use super::movement::{Factor, Movement, Plain, Wide, contiguous, position};
-use super::split::Terms;
 use super::storage::Storage;
+use super::terms::Terms;
 
 /// Columns of an integer panel: so many that LLVM vectorises the loop over them instead of unrolling it first.
 pub(super) const INTEGER_PANEL: usize = 64;
