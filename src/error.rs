@@ -43,6 +43,10 @@ enum Kind {
 }
 
 impl Inner {
+    fn new(kind: Kind, origin: Origin, reason: impl Into<String>) -> Self {
+        Inner { kind, op: None, method: None, operands: Vec::new(), origin, reason: reason.into(), path: None }
+    }
+
     // No `From`: with a second conversion into it, `?` could not tell which error a closure's `Ok(())` is to have.
     fn raise(self) -> Error {
         Error(Arc::new(self))
@@ -50,10 +54,6 @@ impl Inner {
 }
 
 impl Error {
-    fn new(kind: Kind, origin: Origin, reason: impl Into<String>) -> Inner {
-        Inner { kind, op: None, method: None, operands: Vec::new(), origin, reason: reason.into(), path: None }
-    }
-
     fn of_op(
         kind: Kind,
         op: Option<Opcode>,
@@ -61,7 +61,7 @@ impl Error {
         origin: Origin,
         reason: impl Into<String>,
     ) -> Self {
-        Inner { op, operands, ..Error::new(kind, origin, reason) }.raise()
+        Inner { op, operands, ..Inner::new(kind, origin, reason) }.raise()
     }
 
     pub(crate) fn from_type(error: &TypeError, origin: Origin) -> Self {
@@ -69,13 +69,13 @@ impl Error {
     }
 
     pub(crate) fn argument(origin: Origin, reason: impl Into<String>) -> Self {
-        Error::new(Kind::Argument, origin, reason).raise()
+        Inner::new(Kind::Argument, origin, reason).raise()
     }
 
     /// A file that is not what a call needs; the reason names it.
     #[cfg(feature = "files")]
     pub(crate) fn file(path: &Path, origin: Origin, reason: impl Into<String>) -> Self {
-        Inner { path: Some(path.to_path_buf()), ..Error::new(Kind::File, origin, reason) }.raise()
+        Inner { path: Some(path.to_path_buf()), ..Inner::new(Kind::File, origin, reason) }.raise()
     }
 
     /// A method called on tensors that it does not suit.
@@ -85,7 +85,7 @@ impl Error {
         origin: Origin,
         reason: impl Into<String>,
     ) -> Self {
-        Inner { method: Some(method), operands, ..Error::new(Kind::Argument, origin, reason) }.raise()
+        Inner { method: Some(method), operands, ..Inner::new(Kind::Argument, origin, reason) }.raise()
     }
 
     /// An argument's error, once it is known whose argument it is.
@@ -103,7 +103,7 @@ impl Error {
     }
 
     pub(crate) fn host_out_of_memory(ty: &TensorType, origin: Origin) -> Self {
-        Error::new(Kind::OutOfMemory, origin, format!("the host has no memory to read {ty}")).raise()
+        Inner::new(Kind::OutOfMemory, origin, format!("the host has no memory to read {ty}")).raise()
     }
 
     pub(crate) fn unsupported(op: Option<Opcode>, operands: Vec<TensorType>, origin: Origin, reason: String) -> Self {
