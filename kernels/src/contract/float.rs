@@ -3,6 +3,7 @@
 //! The tile is [`Vectors::ACCUMULATORS`] registers: rows × 2 registers over a full panel, rows × 1 over a half one. With
 //! fewer rows left, smaller tiles finish; every size runs the same chain per element.
 
+use std::borrow::Borrow;
 use std::cell::Cell;
 use std::ops::Range;
 
@@ -12,10 +13,10 @@ use crate::numerics::{self, Half, Narrow};
 use crate::simd::{Isa, OverVectors, Vectors};
 
 use super::chunk::{ChunkRow, fill_chunk, with_chunk};
-use super::movement::{Factor, Movement, Wide, contiguous};
+use super::movement::{Factor, Movement, Wide, contiguous, position};
 use super::panel::Panel;
 use super::storage::Storage;
-use super::{DotOperand, LONGEST_BLOCK, PackedRhs};
+use super::{BLOCK, DotOperand, PackedRhs};
 
 /// Rows whose block is copied to scratch at a time: the panels of `rhs` are read once per so many rows. A multiple of
 /// every tile's rows.
@@ -61,13 +62,57 @@ pub(super) fn narrowed<H: Factor + Half>(
 /// With the operands exchanged: `lhs` is packed, and the columns of `rhs` are taken as rows, a chunk at a time.
 pub(super) fn few(isa: Isa, lhs: &PackedRhs, rhs: &DotOperand<'_>, out: &mut [f32]) {
     let (rows, columns) = (lhs.columns(), rhs.free.len());
-    with_sums(CHUNK.min(columns) * rows, |sums| {
-        for (free, start) in rhs.free.chunks(CHUNK).zip((0..).step_by(CHUNK)) {
-            let sums = &mut sums[..free.len() * rows];
-            dot::<f32>(isa, &DotOperand { free, ..*rhs }, lhs, 0, 0..rows, sums);
-            isa.with_vectors(Turn { sums, rows, out: &mut out[start..], stride: columns });
-        }
+    if rhs.contract.is_empty() {
+        out.fill(0.0);
+        return;
+    }
+    let elements: &[f32] = bytemuck::cast_slice(rhs.bytes);
+    let chunk = CHUNK.min(columns);
+    with_sums(chunk * rows, |sums| {
+        with_chunk(chunk, |chunk| {
+            for (free, start) in rhs.free.chunks(CHUNK).zip((0..).step_by(CHUNK)) {
+                let sums = &mut sums[..free.len() * rows];
+                isa.with_vectors(Few { elements, rhs: &DotOperand { free, ..*rhs }, lhs, chunk, sums });
+                isa.with_vectors(Turn { sums, rows, out: &mut out[start..], stride: columns });
+            }
+        });
     });
+}
+
+/// Some columns of the right operand against the packed rows of the left one.
+///
+/// Blocks that are runs of memory are read where they lie: a copy for one panel or two would cost as much as the products.
+struct Few<'a> {
+    elements: &'a [f32],
+    rhs: &'a DotOperand<'a>,
+    lhs: &'a PackedRhs,
+    chunk: &'a mut [ChunkRow<f32>],
+    sums: &'a mut [f32],
+}
+
+impl OverVectors for Few<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self, vectors: V) {
+        let Few { elements, rhs, lhs, chunk, sums } = self;
+        let (free, contract, rows) = (rhs.free, rhs.contract, 0..lhs.columns());
+        let deep = contiguous(contract);
+        for start in (0..contract.len()).step_by(BLOCK) {
+            let steps = start..contract.len().min(start + BLOCK);
+            if deep && steps.len() == BLOCK {
+                let mut blocks = [&[0.0; BLOCK]; CHUNK];
+                for (block, &offset) in blocks.iter_mut().zip(free) {
+                    let run = &elements[position(offset + contract[start])..];
+                    *block = run.first_chunk().expect("a column of a dot operand lies within its buffer");
+                }
+                across(vectors, &blocks[..free.len()], (lhs, 0), rows.clone(), steps, sums);
+            } else {
+                fill_chunk(Wide(vectors), chunk, elements, free, &contract[steps.clone()], deep);
+                across(vectors, &chunk[..free.len()], (lhs, 0), rows.clone(), steps, sums);
+            }
+        }
+    }
 }
 
 /// Writes sums, a row of them per column of the output, where they belong.
@@ -121,17 +166,29 @@ impl<S: Factor> OverVectors for Dot<'_, S> {
             for start in (0..depth).step_by(block) {
                 let steps = start..depth.min(start + block);
                 fill_chunk(Wide(vectors), chunk, elements, free, &lhs.contract[steps.clone()], deep);
-                let rows = &chunk[..free.len()];
-                for panel in rhs.panels(columns.clone()) {
-                    let packed = rhs.rows::<f32>(part, panel, steps.clone());
-                    let target = Target::new(&columns, panel, start == 0, steps.end == depth);
-                    if panel.width == 2 * V::LANES {
-                        walk::<V, 2>(vectors, rows, bytemuck::cast_slice(packed), out, target);
-                    } else {
-                        walk::<V, 1>(vectors, rows, bytemuck::cast_slice(packed), out, target);
-                    }
-                }
+                across(vectors, &chunk[..free.len()], (rhs, part), columns.clone(), steps, out);
             }
+        }
+    }
+}
+
+/// Runs a block of some rows, their elements at `steps`, over the panels of part `part` of `rhs`.
+#[inline(always)]
+fn across<V: Vectors, R: Borrow<[f32; L]>, const L: usize>(
+    vectors: V,
+    rows: &[R],
+    (rhs, part): (&PackedRhs, usize),
+    columns: Range<usize>,
+    steps: Range<usize>,
+    out: &mut [f32],
+) {
+    for panel in rhs.panels(columns.clone()) {
+        let packed = rhs.rows::<f32>(part, panel, steps.clone());
+        let target = Target::new(&columns, panel, steps.start == 0, steps.end == rhs.depth());
+        if panel.width == 2 * V::LANES {
+            walk::<V, R, L, 2>(vectors, rows, bytemuck::cast_slice(packed), out, target);
+        } else {
+            walk::<V, R, L, 1>(vectors, rows, bytemuck::cast_slice(packed), out, target);
         }
     }
 }
@@ -171,9 +228,9 @@ impl Target {
 
 /// Runs tiles down the rows of a chunk, the largest that fit the registers and the rows left.
 #[inline(always)]
-fn walk<V: Vectors, const N: usize>(
+fn walk<V: Vectors, R: Borrow<[f32; L]>, const L: usize, const N: usize>(
     vectors: V,
-    rows: &[ChunkRow<f32>],
+    rows: &[R],
     panel: &[[V::Array; N]],
     out: &mut [f32],
     target: Target,
@@ -181,12 +238,12 @@ fn walk<V: Vectors, const N: usize>(
     let (mut rows, mut out) = (rows, out);
     while !rows.is_empty() {
         let done = match rows.len() {
-            12.. if V::ACCUMULATORS >= 24 => tile::<V, 12, N>(vectors, rows, panel, out, target),
-            8.. if V::ACCUMULATORS >= 24 => tile::<V, 8, N>(vectors, rows, panel, out, target),
-            6.. if V::ACCUMULATORS >= 12 => tile::<V, 6, N>(vectors, rows, panel, out, target),
-            4.. => tile::<V, 4, N>(vectors, rows, panel, out, target),
-            2.. => tile::<V, 2, N>(vectors, rows, panel, out, target),
-            _ => tile::<V, 1, N>(vectors, rows, panel, out, target),
+            12.. if V::ACCUMULATORS >= 24 => tile::<V, R, L, 12, N>(vectors, rows, panel, out, target),
+            8.. if V::ACCUMULATORS >= 24 => tile::<V, R, L, 8, N>(vectors, rows, panel, out, target),
+            6.. if V::ACCUMULATORS >= 12 => tile::<V, R, L, 6, N>(vectors, rows, panel, out, target),
+            4.. => tile::<V, R, L, 4, N>(vectors, rows, panel, out, target),
+            2.. => tile::<V, R, L, 2, N>(vectors, rows, panel, out, target),
+            _ => tile::<V, R, L, 1, N>(vectors, rows, panel, out, target),
         };
         rows = &rows[done..];
         out = &mut out[done * target.stride..];
@@ -195,16 +252,17 @@ fn walk<V: Vectors, const N: usize>(
 
 /// One block of `M` rows × `N` registers. Returns `M`.
 #[inline(always)]
-fn tile<V: Vectors, const M: usize, const N: usize>(
+fn tile<V: Vectors, R: Borrow<[f32; L]>, const L: usize, const M: usize, const N: usize>(
     vectors: V,
-    rows: &[ChunkRow<f32>],
+    rows: &[R],
     panel: &[[V::Array; N]],
     out: &mut [f32],
     target: Target,
 ) -> usize {
-    let rows: &[ChunkRow<f32>; M] = rows.first_chunk().expect("a tile is no taller than the rows left");
+    let rows: &[R; M] = rows.first_chunk().expect("a tile is no taller than the rows left");
+    let rows: [&[f32; L]; M] = rows.each_ref().map(Borrow::borrow);
     let mut sums = [[vectors.splat(0.0); N]; M];
-    for (k, step) in (0..LONGEST_BLOCK).zip(panel) {
+    for (k, step) in (0..L).zip(panel) {
         let mut b = [vectors.splat(0.0); N];
         for n in 0..N {
             b[n] = vectors.load(&step[n]);

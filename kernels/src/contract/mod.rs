@@ -19,12 +19,12 @@
 //!
 //! **A few rows** (a sentence through a layer of weights) leave nothing to pay for packing the right operand, of which each
 //! element is read once per row. [`dot_few`] exchanges the operands: the few rows are packed, and the right operand's
-//! columns, if each is a run of memory, go by as rows do in [`dot`]. A product does not mind the order of its factors,
-//! so the bits are the same.
+//! columns go by as rows do in [`dot`], but where each is a run of memory they are read in place. A product does not mind
+//! the order of its factors, so the bits are the same.
 //!
 //! Rejected: keeping blocks' sums in registers over all of k (the panel then leaves the first-level cache, and the
-//! output is read and written only once per 128 steps as it is); reading the left operand in place (rows a power of two
-//! apart fall on one another in the cache).
+//! output is read and written only once per 128 steps as it is); reading in place what many panels go over (rows a power
+//! of two apart fall on one another in the cache).
 
 mod chunk;
 mod float;

@@ -85,6 +85,11 @@ impl PackedRhs {
         self.columns
     }
 
+    /// Number of steps, the operand's contracted extent.
+    pub(super) fn depth(&self) -> usize {
+        self.depth
+    }
+
     /// Columns of a panel: [`dot`](super::dot) computes whole panels, so ranges should start at multiples.
     pub fn panel(&self) -> usize {
         match self.dtype {
