@@ -7,7 +7,7 @@ use systole::Mode;
 use systole_models::{Gives, Model, Text};
 
 use crate::args::DeviceArgs;
-use crate::measurement::Measurement;
+use crate::measurement::{self, Measurement};
 use crate::run::Runs;
 
 /// What `--json` prints.
@@ -28,6 +28,8 @@ pub(crate) struct Report<'a> {
     embeddings: Option<Vec<&'a [f32]>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     deviation: Option<BTreeMap<&'a str, f32>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    speed_up: Option<f64>,
     modes: Modes,
 }
 
@@ -71,7 +73,7 @@ impl Modes {
                 Mode::Fused => &mut modes.fused,
             };
             *place = Some(Entry {
-                seconds_per_step: measurement.seconds_per_step,
+                seconds_per_step: measurement.seconds_per_step(),
                 kernel_seconds_per_step: measurement.kernel_seconds_per_step,
                 ops_per_step: measurement.ops_per_step,
                 launches_per_step: measurement.launches_per_step,
@@ -103,6 +105,7 @@ impl<'a> Report<'a> {
             similarity: None,
             embeddings: None,
             deviation: runs.deviations.as_ref().map(|deviations| deviations.iter().copied().collect()),
+            speed_up: measurement::speed_up(&runs.measurements),
             modes: Modes::of(&runs.measurements),
         };
         match model.gives {

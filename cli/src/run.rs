@@ -1,7 +1,7 @@
 //! `systole run`: each mode on a fresh device, timed, and compared to the bit.
 //!
-//! Every mode runs twice: the first run is timed; the second has the device add up the time inside its kernels, which
-//! costs a little. The outcomes of all runs are compared, so one mode alone is still held against itself. On a chip's
+//! Every mode runs twice, in turns with the others: the first run is timed; the second has the device add up the time
+//! inside its kernels, which costs a little. The outcomes of all runs are compared, so one mode alone is still held against itself. On a chip's
 //! profile one more run, on the exact one, tells how far the results deviate.
 
 use systole::{Config, Device, Mode, with_precision};
@@ -71,12 +71,14 @@ fn run_modes(args: &RunArgs, model: &dyn Prepared, progress: &mut Progress) -> R
     progress.expect((2 * modes.len() + usize::from(!exact)) * steps);
     let progress = &*progress;
     let advance = |mode: Mode, steps| progress.advance(mode.name(), steps);
+    let runs = |kernel_timing| {
+        let configs = modes.iter().map(|&mode| Config { mode, kernel_timing, ..args.device.config() });
+        measure(model, gives, configs, steps, advance)
+    };
+    let (timed, with_kernels) = (runs(false)?, runs(true)?);
     let mut measurements = Vec::new();
     let mut outcomes: Vec<(Mode, Outcome)> = Vec::new();
-    for mode in modes {
-        let config = |kernel_timing| Config { mode, kernel_timing, ..args.device.config() };
-        let (first, timed) = measure(model, gives, config(false), steps, advance)?;
-        let (second, with_kernels) = measure(model, gives, config(true), steps, advance)?;
+    for ((&mode, (first, timed)), (second, with_kernels)) in modes.iter().zip(timed).zip(with_kernels) {
         let kernel_seconds_per_step = with_kernels.kernel_seconds_per_step;
         measurements.push((mode, Measurement { kernel_seconds_per_step, ..timed }));
         outcomes.extend([(mode, first), (mode, second)]);
@@ -91,8 +93,8 @@ fn run_modes(args: &RunArgs, model: &dyn Prepared, progress: &mut Progress) -> R
         None
     } else {
         let config = Config { profile: String::from(EXACT), ..args.device.config() };
-        let (reference, _) = measure(model, gives, config, steps, |_, steps| progress.advance(EXACT, steps))?;
-        Some(outcome.deviations(&reference))
+        let exact = measure(model, gives, [config], steps, |_, steps| progress.advance(EXACT, steps))?;
+        exact.first().map(|(reference, _)| outcome.deviations(reference))
     };
     Ok(Runs { measurements, outcome, difference, count, deviations })
 }

@@ -4,7 +4,7 @@ use systole::Mode;
 use systole::hal::Capabilities;
 use systole_models::{Gives, Model, Text};
 
-use crate::measurement::Measurement;
+use crate::measurement::{self, Measurement};
 use crate::output::{self, BAD, GOOD, HEADING, count};
 use crate::run::Runs;
 use crate::{plot, similarity};
@@ -90,7 +90,7 @@ const CELL: usize = 12;
 
 fn cells(measurement: &Measurement) -> [String; MEASURES.len()] {
     [
-        seconds(measurement.seconds_per_step),
+        seconds(measurement.seconds_per_step()),
         seconds(measurement.kernel_seconds_per_step),
         format!("{:.1}", measurement.ops_per_step),
         format!("{:.1}", measurement.launches_per_step),
@@ -102,16 +102,8 @@ fn cells(measurement: &Measurement) -> [String; MEASURES.len()] {
 
 /// How fused compares with strict, where both ran.
 fn speed_up(measurements: &[(Mode, Measurement)]) -> String {
-    let time = |wanted| {
-        let found = measurements.iter().find(|(mode, _)| *mode == wanted);
-        found.map(|(_, measurement)| measurement.seconds_per_step)
-    };
-    match (time(Mode::Strict), time(Mode::Fused)) {
-        (Some(strict), Some(fused)) if fused > 0.0 => {
-            format!("fused is {:.2}× as fast as strict\n", strict / fused)
-        }
-        _ => String::new(),
-    }
+    let ratio = measurement::speed_up(measurements);
+    ratio.map_or_else(String::new, |ratio| format!("fused is {ratio:.2}× as fast as strict\n"))
 }
 
 /// A time in the unit that gives it three digits or so.
@@ -158,7 +150,7 @@ mod tests {
     fn measurement(seconds_per_step: f64, launches_per_step: f64) -> Measurement {
         Measurement {
             steps: 200,
-            seconds_per_step,
+            seconds: vec![seconds_per_step],
             kernel_seconds_per_step: seconds_per_step / 2.0,
             ops_per_step: 176.0,
             launches_per_step,
