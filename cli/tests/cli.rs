@@ -78,7 +78,10 @@ fn devices_lists_profiles_and_instruction_sets() {
 #[test]
 fn json_is_one_object_with_the_documented_keys() {
     let report = json(&["run", "digits", "--steps", "5", "--threads", "1", "--json"]);
-    assert_eq!(keys(&report), ["bits_identical", "losses", "model", "modes", "precision", "profile", "threads"]);
+    assert_eq!(
+        keys(&report),
+        ["bits_identical", "losses", "model", "modes", "precision", "profile", "speed_up", "threads"]
+    );
     assert_eq!(report["model"], "digits");
     assert_eq!(report["profile"], "ieee");
     assert_eq!(report["threads"], 1);
@@ -381,7 +384,18 @@ fn minilm_tells_how_alike_sentences_are() {
     let report: Value = serde_json::from_str(stdout(&output)).unwrap();
     assert_eq!(
         keys(&report),
-        ["bits_identical", "embeddings", "model", "modes", "precision", "profile", "similarity", "texts", "threads"]
+        [
+            "bits_identical",
+            "embeddings",
+            "model",
+            "modes",
+            "precision",
+            "profile",
+            "similarity",
+            "speed_up",
+            "texts",
+            "threads"
+        ]
     );
     assert_eq!(report["bits_identical"], true);
     assert_eq!(keys(&report["modes"]), ["debug", "fused", "strict"]);
