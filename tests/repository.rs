@@ -9,14 +9,15 @@ use systole::Opcode;
 use systole::fusion::ir::{Accuracy, Dtypes, Nan};
 
 /// Which crates of the workspace each one may depend on. The direction is the architecture: fusion and hal never meet,
-/// models see only the root's public API, the command line sees the root and the models.
+/// models see only the root's public API, what is timed sees the models too, and the command line sees all three.
 const EDGES: &[(&str, &[&str])] = &[
     ("kernels", &[]),
     ("fusion", &["systole-kernels"]),
     ("hal", &["systole-kernels"]),
     (".", &["systole-fusion", "systole-hal", "systole-kernels"]),
     ("models", &["systole"]),
-    ("cli", &["systole", "systole-models"]),
+    ("benches", &["systole", "systole-models"]),
+    ("cli", &["systole", "systole-benches", "systole-models"]),
     ("fuzz", &["systole", "systole-fusion", "systole-kernels"]),
     ("tests/embed", &["systole"]),
 ];

@@ -7,13 +7,14 @@ use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use systole::hal::sim::Compiler;
-use systole::{Config, Device, Isa, Mode, Precision};
+use systole::{Config, DType, Device, Isa, Mode, Precision};
+use systole_benches::{DTYPES, FUSION};
 use systole_models::minilm::Source;
 use systole_models::{Input, Model, Prepared};
 
 use crate::output::Failure;
 use crate::progress::Progress;
-use crate::{cache, explain, texts};
+use crate::{bench, cache, explain, texts};
 
 /// Most threads that may be asked for: far above any machine, far below what exhausts one.
 const MOST_THREADS: u64 = 1024;
@@ -36,6 +37,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Run a model and tell each cut of its stream and each plan built: why, and at which line of the program
     Explain(ExplainArgs),
+    /// Time workloads in each mode, the modes in turns, and compare the bits
+    Bench(BenchArgs),
     /// List the devices that can be opened, and what this machine has for them
     Devices,
 }
@@ -247,6 +250,51 @@ impl ExplainArgs {
     pub(crate) fn config(&self) -> Config {
         Config { mode: self.mode, report_capacity: usize::MAX, ..self.device.config() }
     }
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct BenchArgs {
+    /// The benchmark; all of them by default
+    #[arg(value_parser = ["fusion"])]
+    pub(crate) name: Option<String>,
+
+    /// This workload only
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(FUSION.iter().map(|workload| workload.name))
+        .map(workload))]
+    pub(crate) workload: Option<&'static str>,
+
+    /// This dtype only
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(DTYPES.map(DType::mlir)).map(dtype))]
+    pub(crate) dtype: Option<DType>,
+
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+
+    /// Turns of each mode; times are medians over them
+    #[arg(long, value_name = "N", default_value_t = bench::TURNS, allow_negative_numbers = true,
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..=MOST_STEPS))]
+    pub(crate) turns: usize,
+
+    /// A sixteenth of each extent: to see whether it works, not how fast
+    #[arg(long)]
+    pub(crate) small: bool,
+
+    /// Print a JSON list (docs/cli.md) and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The workload of a name among theirs.
+#[expect(clippy::needless_pass_by_value, reason = "what a parser is mapped by")]
+fn workload(name: String) -> &'static str {
+    let named = FUSION.iter().map(|workload| workload.name).find(|other| *other == name);
+    named.expect("the parser lets no other name through")
+}
+
+/// The dtype of a name among those that workloads come in.
+#[expect(clippy::needless_pass_by_value, reason = "what a parser is mapped by")]
+fn dtype(name: String) -> DType {
+    DType::from_mlir(&name).expect("the parser lets no other name through")
 }
 
 #[cfg(test)]

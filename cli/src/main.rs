@@ -4,6 +4,7 @@
 //! the user interrupted.
 
 mod args;
+mod bench;
 mod cache;
 mod devices;
 mod explain;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         None => run::demonstrate(),
         Some(Command::Run(args)) => run::run(&args),
         Some(Command::Explain(args)) => explain::explain(&args),
+        Some(Command::Bench(args)) => bench::bench(&args),
         Some(Command::Devices) => devices::list(),
     };
     match done {

@@ -11,6 +11,7 @@
 use std::time::{Duration, Instant};
 
 use systole::{Config, Device, Mode, Result, Stats, Tensor};
+use systole_benches::median;
 use systole_models::{Gives, Prepared, Workload};
 
 use crate::outcome::Outcome;
@@ -169,16 +170,6 @@ fn summarize(groups: &[Group], before: &Stats, after: &Stats) -> Measurement {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => 0.0,
-        len if len % 2 == 0 => (values[middle - 1] + values[middle]) / 2.0,
-        _ => values[middle],
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,10 +204,5 @@ mod tests {
         let fused = (Mode::Fused, run([9, 10, 100, 10]));
         assert_eq!(speed_up(&[strict.clone(), fused]).map(f64::round), Some(3.0));
         assert_eq!(speed_up(&[strict]), None);
-    }
-
-    #[test]
-    fn the_median_of_an_even_number_lies_between() {
-        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
     }
 }

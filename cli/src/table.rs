@@ -107,7 +107,7 @@ fn speed_up(measurements: &[(Mode, Measurement)]) -> String {
 }
 
 /// A time in the unit that gives it three digits or so.
-fn seconds(value: f64) -> String {
+pub(crate) fn seconds(value: f64) -> String {
     let (unit, scale) = match value {
         value if value < 1e-3 => ("µs", 1e6),
         value if value < 1.0 => ("ms", 1e3),

@@ -4,6 +4,7 @@ use std::process::{Command, Output, Stdio};
 
 use expect_test::{Expect, expect};
 use serde_json::Value;
+use systole::Isa;
 
 fn systole(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_systole")).args(args).env_remove("CLICOLOR_FORCE").output().unwrap()
@@ -40,7 +41,7 @@ fn check_usage(args: &[&str], expected: &Expect) {
 #[test]
 fn help_names_every_command_and_option() {
     let output = systole(&["--help"]);
-    for word in ["run", "explain", "devices", "--help", "--version", "demonstration"] {
+    for word in ["run", "explain", "bench", "devices", "--help", "--version", "demonstration"] {
         assert!(stdout(&output).contains(word), "{word}: {}", stdout(&output));
     }
     let output = systole(&["run", "--help"]);
@@ -369,6 +370,28 @@ fn a_chip_tells_how_far_it_is_from_exact() {
     assert!(exact < 1e-5, "{exact}");
     let output = systole(&["run", "digits", "--steps", "5", "--profile", "v6e"]);
     assert!(stdout(&output).contains("from the profile ieee"), "{}", stdout(&output));
+}
+
+#[test]
+fn workloads_are_timed_in_every_mode_and_have_the_same_bits() {
+    let bench = |threads, isa| {
+        json(&["bench", "fusion", "--small", "--turns", "1", "--json", "--threads", threads, "--isa", isa])
+    };
+    let (one, two) = (bench("1", "portable"), bench("2", Isa::best().name()));
+    let (one, two) = (one.as_array().unwrap(), two.as_array().unwrap());
+    assert_eq!((one.len(), two.len()), (16, 16));
+    for (one, two) in one.iter().zip(two) {
+        assert_eq!(keys(one), ["checksum", "debug", "dtype", "fused", "speed_up", "strict", "threads", "workload"]);
+        for mode in ["debug", "strict", "fused", "speed_up"] {
+            assert!(one[mode].as_f64().unwrap() > 0.0, "{one}");
+        }
+        assert_eq!((one["threads"].as_u64(), two["threads"].as_u64()), (Some(1), Some(2)));
+        assert_eq!(one["checksum"].as_str().unwrap().len(), 16);
+        assert_eq!((&one["workload"], &one["checksum"]), (&two["workload"], &two["checksum"]));
+    }
+    let output = systole(&["bench", "--small", "--turns", "1", "--workload", "softmax", "--dtype", "bf16"]);
+    let lines: Vec<_> = stdout(&output).lines().map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(lines, [Some("workload"), Some("softmax")]);
 }
 
 #[test]

@@ -35,12 +35,17 @@ struct Moments {
 }
 
 impl Adam {
-    /// Zero moments for parameters of these shapes.
+    /// Zero moments for parameters of this dtype and these shapes.
     ///
     /// # Errors
     /// A shape has more elements than a buffer can hold.
-    pub fn new<S: Into<Shape>>(device: &Device, rates: Rates, shapes: impl IntoIterator<Item = S>) -> Result<Self> {
-        let zeros = |shape: &Shape| Tensor::zeros(device, DType::F32, shape.clone());
+    pub fn new<S: Into<Shape>>(
+        device: &Device,
+        dtype: DType,
+        rates: Rates,
+        shapes: impl IntoIterator<Item = S>,
+    ) -> Result<Self> {
+        let zeros = |shape: &Shape| Tensor::zeros(device, dtype, shape.clone());
         let moments = shapes
             .into_iter()
             .map(|shape| {

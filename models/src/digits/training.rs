@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use systole::{Device, Result, Tensor};
+use systole::{DType, Device, Result, Tensor};
 
 use super::dataset::{Dataset, PIXELS};
 use super::initial::initial_parameters;
@@ -48,7 +48,7 @@ impl Training {
         let training = Training {
             device: device.clone(),
             model,
-            adam: Adam::new(device, RATES, SHAPES)?,
+            adam: Adam::new(device, DType::F32, RATES, SHAPES)?,
             pixels: Tensor::from_slice(device, &dataset.pixels, [dataset.len(), PIXELS])?,
             labels: Tensor::from_slice(device, &dataset.labels, [dataset.len(), 1])?,
             steps: 0,

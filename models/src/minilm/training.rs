@@ -1,6 +1,6 @@
 //! Fine-tuning on one batch: each sentence is to be most alike itself.
 
-use systole::{Device, Result, Tensor};
+use systole::{DType, Device, Result, Tensor};
 
 use super::batch::Batch;
 use super::encoder::MiniLm;
@@ -27,7 +27,7 @@ impl Training {
     /// The device is out of memory.
     pub fn new(device: &Device, model: MiniLm, batch: &Batch) -> Result<Self> {
         let shapes = model.parameters.iter().map(|parameter| parameter.shape().clone());
-        let adam = Adam::new(device, RATES, shapes)?;
+        let adam = Adam::new(device, DType::F32, RATES, shapes)?;
         let (ids, mask) = batch.upload(device)?;
         // Setting up is no part of the first step, which then looks like every other.
         device.flush();
