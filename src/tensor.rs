@@ -36,7 +36,8 @@ impl Tensor {
     /// The number of elements is not that of the shape, or the device is out of memory.
     #[track_caller]
     pub fn from_slice<T: Element>(device: &Device, elements: &[T], shape: impl Into<Shape>) -> Result<Self> {
-        Tensor::from_bytes(device, T::DTYPE, bytemuck::cast_slice(elements), shape)
+        let ty = TensorType::new(T::DTYPE, shape);
+        Tensor::copied("from_slice", device, &ty, bytemuck::cast_slice(elements), &Origin::caller())
     }
 
     /// Copies row-major little-endian elements to a tensor on `device`; bools are bytes 0 and 1.
@@ -45,10 +46,13 @@ impl Tensor {
     /// The number of bytes is not that of the type, a bool is neither 0 nor 1, or the device is out of memory.
     #[track_caller]
     pub fn from_bytes(device: &Device, dtype: DType, bytes: &[u8], shape: impl Into<Shape>) -> Result<Self> {
-        let origin = Origin::caller();
-        let ty = TensorType::new(dtype, shape);
-        check_bytes(&ty, bytes).map_err(|reason| Error::argument(origin.clone(), reason))?;
-        Tensor::upload(stream::current(device.inner(), |stream| stream.shared().clone()), &ty, bytes, &origin)
+        Tensor::copied("from_bytes", device, &TensorType::new(dtype, shape), bytes, &Origin::caller())
+    }
+
+    /// What `method` gives.
+    fn copied(method: &'static str, device: &Device, ty: &TensorType, bytes: &[u8], origin: &Origin) -> Result<Self> {
+        check_bytes(ty, bytes).map_err(|reason| Error::misuse(method, Vec::new(), origin.clone(), reason))?;
+        Tensor::upload(stream::current(device.inner(), |stream| stream.shared().clone()), ty, bytes, origin)
     }
 
     /// A tensor that *is* the host's memory: row-major elements in native byte order, read where they are, without a copy.
@@ -62,7 +66,8 @@ impl Tensor {
     pub fn from_host(device: &Device, dtype: DType, memory: HostBytes, shape: impl Into<Shape>) -> Result<Self> {
         let origin = Origin::caller();
         let ty = TensorType::new(dtype, shape);
-        check_bytes(&ty, (*memory).as_ref()).map_err(|reason| Error::argument(origin.clone(), reason))?;
+        check_bytes(&ty, (*memory).as_ref())
+            .map_err(|reason| Error::misuse("from_host", Vec::new(), origin.clone(), reason))?;
         let stream = stream::current(device.inner(), |stream| stream.shared().clone());
         let buffer = stream.device().import(&ty, memory, &origin)?;
         Ok(Tensor::from_value(Value::settled(ty, stream, Ok(buffer))))
@@ -216,8 +221,11 @@ fn check_type(ty: &TensorType) -> Result<(), String> {
 pub(crate) fn check_bytes(ty: &TensorType, bytes: &[u8]) -> Result<(), String> {
     check_type(ty)?;
     if ty.checked_byte_len() != Some(bytes.len()) {
-        let elements = bytes.len() / ty.dtype.size();
-        return Err(format!("{elements} elements of {} do not fill shape {}", ty.dtype, ty.shape));
+        let (dtype, shape) = (ty.dtype, &ty.shape);
+        return Err(match bytes.len() / dtype.size() {
+            1 => format!("1 element of {dtype} does not fill shape {shape}"),
+            elements => format!("{elements} elements of {dtype} do not fill shape {shape}"),
+        });
     }
     if ty.dtype == DType::Bool
         && let Some(at) = bytes.iter().position(|&byte| byte > 1)

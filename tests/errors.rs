@@ -121,7 +121,7 @@ fn shapes_that_do_not_fit() -> Result<()> {
         expect!["constant(): the result tensor<18446744073709551615x2xf32> takes more than 9223372036854775807 bytes"],
     );
     let result = Tensor::from_slice(&device, &[1.0f32, 2.0], [3]);
-    refused(result, expect!["2 elements of f32 do not fill shape [3]"]);
+    refused(result, expect!["from_slice(): 2 elements of f32 do not fill shape [3]"]);
     works(&device);
     assert_eq!(a.sum(..)?.item::<f32>()?, 15.0, "the operands of what failed are as they were");
     Ok(())
@@ -156,7 +156,7 @@ fn dtypes_that_do_not_fit() -> Result<()> {
     let result = x.dot_general(&n, Default::default());
     refused(result, expect!["dot_general(tensor<2xf32>, tensor<2xi32>): operand dtypes f32 and i32 differ"]);
     let result = Tensor::from_bytes(&device, DType::Bool, &[0, 1, 2], [3]);
-    refused(result, expect!["byte 2 of a bool tensor is 2, not 0 or 1"]);
+    refused(result, expect!["from_bytes(): byte 2 of a bool tensor is 2, not 0 or 1"]);
     // A number takes the tensor's dtype, if it is one of it.
     let result = n.add(1.5);
     refused(result, expect!["add(tensor<2xi32>): 1.5 is no i32, the dtype of the tensor it meets"]);

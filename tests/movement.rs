@@ -185,3 +185,19 @@ fn starts_out_of_range_clamp_and_are_reported() -> Result<()> {
     reported(x.reverse([0, 2]), expect!["reverse(tensor<3x2xf32>): no dimension 2 in rank 2"]);
     Ok(())
 }
+
+/// Each operand used to be looked for in all others, which took seconds for hundreds of them.
+#[test]
+fn thousands_of_operands_are_concatenated() -> Result<()> {
+    for mode in Mode::ALL {
+        let device = Device::open(Config { mode, ..Config::default() })?;
+        let numbers: Vec<i32> = (0..4000).collect();
+        let parts =
+            numbers.iter().map(|number| Tensor::from_slice(&device, &[*number], [1])).collect::<Result<Vec<_>>>()?;
+        let whole = Tensor::concatenate(&parts.iter().collect::<Vec<_>>(), 0)?;
+        assert_eq!(whole.to_vec::<i32>()?, numbers, "{mode}");
+        let again = Tensor::stack(&vec![&parts[7]; 4000], 1)?;
+        assert_eq!(again.to_vec::<i32>()?, [7; 4000], "{mode}");
+    }
+    Ok(())
+}

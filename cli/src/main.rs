@@ -22,11 +22,21 @@ mod texts;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 
 use args::{Args, Command};
 
 fn main() -> ExitCode {
-    let done = match Args::parse().command {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        // Printed here, since who asked for help is to know where none could be written.
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            let printed = output::print(&error.render().ansi().to_string());
+            return printed.map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS);
+        }
+        Err(error) => error.exit(),
+    };
+    let done = match args.command {
         None => run::demonstrate(),
         Some(Command::Run(args)) => run::run(&args),
         Some(Command::Explain(args)) => explain::explain(&args),

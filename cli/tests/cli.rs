@@ -63,6 +63,17 @@ fn help_names_every_command_and_option() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn help_that_cannot_be_written_is_a_failure() {
+    for args in [&["--help"][..], &["--version"], &["run", "--help"], &["devices"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_systole")).args(args).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {output:?}");
+        assert!(stderr(&output).starts_with("error: cannot write the result: "), "{}", stderr(&output));
+    }
+}
+
 #[test]
 fn the_version_is_the_crates() {
     assert_eq!(stdout(&systole(&["--version"])), format!("systole {}\n", env!("CARGO_PKG_VERSION")));
@@ -130,7 +141,7 @@ fn losses_do_not_depend_on_threads_or_instruction_set() {
     let losses = |args: &[&str]| json(&[&["run", "digits", "--steps", "3", "--json"], args].concat())["losses"].clone();
     let expected = losses(&["--threads", "1"]);
     assert_eq!(losses(&["--threads", "2"]), expected);
-    for isa in systole::Isa::available() {
+    for isa in Isa::available() {
         assert_eq!(losses(&["--isa", isa.name(), "--mode", "fused"]), expected, "{isa}");
     }
 }

@@ -29,7 +29,8 @@ impl StoredTensor {
     #[track_caller]
     pub fn new<T: Element>(elements: Vec<T>, shape: impl Into<Shape>) -> Result<Self> {
         let (ty, origin) = (TensorType::new(T::DTYPE, shape), Origin::caller());
-        StoredTensor::checked(ty, Arc::new(Elements(elements))).map_err(|reason| Error::argument(origin, reason))
+        StoredTensor::checked(ty, Arc::new(Elements(elements)))
+            .map_err(|reason| Error::misuse("StoredTensor::new", Vec::new(), origin, reason))
     }
 
     /// Waits for the elements of a tensor and lends them, as [`Tensor::to_host`] does.

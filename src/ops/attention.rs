@@ -15,7 +15,7 @@ impl Tensor {
     /// broadcast. `scale` is 1/√D where none is given.
     ///
     /// `mask` broadcasts to [.., L, S]: floats are added to the scores; bools keep a score where true and replace it by
-    /// −∞ where false. A query that may see nothing at all gets NaN.
+    /// −∞ where false. A query whose keys are all masked gets NaN; where there are no keys (S = 0), it gets 0.
     ///
     /// Both products are in the operands' dtype, and so are the scores; the softmax is [`softmax`](Self::softmax).
     ///

@@ -201,7 +201,7 @@ impl Tensor {
     /// The tensors one after another along `axis`; a negative one counts from the last.
     ///
     /// # Errors
-    /// No tensors, no such axis, or shapes and dtypes that differ elsewhere.
+    /// No tensors or more than 4096, no such axis, or shapes and dtypes that differ elsewhere.
     #[doc(alias = "cat")]
     #[track_caller]
     pub fn concatenate(tensors: &[&Tensor], axis: isize) -> Result<Tensor> {

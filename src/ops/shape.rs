@@ -127,7 +127,7 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// No tensors, shapes or dtypes that differ, or no such dimension of the result.
+    /// No tensors or more than 4096, shapes or dtypes that differ, or no such dimension of the result.
     #[track_caller]
     pub fn stack(tensors: &[&Tensor], axis: isize) -> Result<Tensor> {
         let origin = Origin::caller();

@@ -265,7 +265,7 @@ fn names_are_found_or_named() -> Result<()> {
     let result = one.to_vec::<i32>();
     refused(result, expect!["to_vec(tensor<f32>): elements are f32, not i32"]);
     let result = StoredTensor::new(vec![1f32], [2]);
-    refused(result, expect!["1 elements of f32 do not fill shape [2]"]);
+    refused(result, expect!["StoredTensor::new(): 1 element of f32 does not fill shape [2]"]);
     let result = Archive::new([("__metadata__", one)])?.save_safetensors("x");
     refused(result, expect!["x: no tensor can be named `__metadata__` in a safetensors file"]);
     let odd = ["", "a/b", "..", "ü", "a\"b\\\n", "x.npy"];

@@ -76,9 +76,13 @@ pub(super) fn is_reduction(instr: &Instr) -> bool {
     }
 }
 
-/// The instruction that last reads a register.
-pub(super) fn last_use(program: &Program, reg: Reg) -> Option<usize> {
-    program.body.iter().rposition(|instr| operands(instr).contains(&reg))
+/// For each register the instruction that last reads it.
+pub(super) fn last_uses(program: &Program) -> Vec<Option<usize>> {
+    let mut uses = vec![None; program.regs.len()];
+    for (at, instr) in program.body.iter().enumerate() {
+        operands(instr).iter().for_each(|operand| uses[usize::from(operand.0)] = Some(at));
+    }
+    uses
 }
 
 /// The tile axis that reductions run along.

@@ -12,7 +12,7 @@ use crate::lanes::{self, LaneFn};
 use crate::program::{Access, DimMap, Extent, IndexComponent, IndexSource, Instr, Placement, Program, Reg, Winner};
 use crate::reduce::Reducer;
 
-use super::dataflow::{defined, is_large, last_use, operands, reg, stores};
+use super::dataflow::{defined, is_large, last_uses, operands, reg, stores};
 use super::sharing::{in_place, laid_onto, may_view};
 use super::stages::{Stage, stages};
 
@@ -195,6 +195,7 @@ pub(crate) fn prepare(program: &Program) -> Prepared {
         affine.len() - 1
     };
     let pairs = in_place(program);
+    let (onto, last_uses) = (laid_onto(program, &pairs), last_uses(program));
     let mut steps: Vec<Step> = Vec::with_capacity(program.body.len());
     let mut iotas = Vec::new();
     let (mut accumulators, mut components, mut overlays) = (0, 0, 0);
@@ -206,7 +207,7 @@ pub(crate) fn prepare(program: &Program) -> Prepared {
                     dst: *dst,
                     access: add(access),
                     input,
-                    may_view: may_view(program, at, *dst, access.buffer),
+                    may_view: may_view(program, at, last_uses[usize::from(dst.0)], *dst, access.buffer),
                 }
             }
             Instr::Gather { dst, access, indices } => Step::Gather {
@@ -222,7 +223,7 @@ pub(crate) fn prepare(program: &Program) -> Prepared {
                 input: usize::from(*buffer),
                 number: advance(&mut overlays, 1),
                 placement: placement.clone(),
-                onto: laid_onto(program, at, &pairs),
+                onto: onto[at],
             },
             Instr::Scalar { dst, slot } => Step::Scalar { dst: *dst, slot: usize::from(*slot) },
             Instr::Iota { dst, axis } => {
@@ -361,6 +362,7 @@ fn assign_slots(program: &Program) -> (Vec<RegPlan>, usize, usize) {
         program.regs.iter().map(|ty| RegPlan { size: ty.dtype.size(), slot: usize::MAX, output: None }).collect();
     let mut free: Vec<usize> = Vec::new();
     let mut shared = 0;
+    let last_uses = last_uses(program);
     for (at, instr) in program.body.iter().enumerate() {
         // The result gets its slot before the operands give theirs back: a loop's result never aliases its sources.
         if let Some(dst) = defined(instr).filter(|&dst| is_large(program, dst)) {
@@ -369,12 +371,12 @@ fn assign_slots(program: &Program) -> (Vec<RegPlan>, usize, usize) {
                 shared - 1
             });
             plans[usize::from(dst.0)].slot = slot;
-            if last_use(program, dst).is_none() {
+            if last_uses[usize::from(dst.0)].is_none() {
                 free.push(slot);
             }
         }
         let mut dead: SmallVec<[Reg; 3]> = operands(instr);
-        dead.retain(|&mut operand| is_large(program, operand) && last_use(program, operand) == Some(at));
+        dead.retain(|&mut operand| is_large(program, operand) && last_uses[usize::from(operand.0)] == Some(at));
         dead.sort();
         dead.dedup();
         free.extend(dead.iter().map(|operand| plans[usize::from(operand.0)].slot));

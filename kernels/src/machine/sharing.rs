@@ -2,7 +2,7 @@
 
 use crate::program::{Extent, IndexComponent, IndexSource, Instr, Program, ReduceAlong, Reg};
 
-use super::dataflow::{defined, is_large, last_use, operands, reg_stages, stores};
+use super::dataflow::{defined, is_large, last_uses, operands, reg_stages, stores};
 
 /// The pairs of [`Machine::in_place`](super::Machine::in_place).
 pub(super) fn in_place(program: &Program) -> Vec<(u16, u16)> {
@@ -64,27 +64,25 @@ fn may_share(program: &Program, input: u16, store: usize) -> bool {
 
 /// Whether a loaded register may be read from its buffer when the buffer shares an output's memory: only if the last
 /// reader comes before anything is stored there. Registers that are computed ahead of their turn are always copied.
-pub(super) fn may_view(program: &Program, load: usize, dst: Reg, buffer: u16) -> bool {
+/// `last` is the last reader, if there is one.
+pub(super) fn may_view(program: &Program, load: usize, last: Option<usize>, dst: Reg, buffer: u16) -> bool {
     let buffer = &program.buffers[usize::from(buffer)];
     let store = program.body.iter().position(|instr| match instr {
         Instr::Store { access, .. } => program.buffers[usize::from(access.buffer)] == *buffer,
         _ => false,
     });
-    let last = last_use(program, dst).unwrap_or(load);
-    is_large(program, dst) && store.is_none_or(|store| last < store)
+    is_large(program, dst) && store.is_none_or(|store| last.unwrap_or(load) < store)
 }
 
-/// The output in whose memory overlay `at` may be laid, should the background lie there already: only overlays and the
-/// store read what it gives, so that the store finds it in place, and nobody reads the memory after the first of them.
-pub(super) fn laid_onto(program: &Program, at: usize, pairs: &[(u16, u16)]) -> Option<usize> {
+/// For each instruction the output in whose memory it may be laid, should the background lie there already. That holds
+/// for overlays one over the other, from a load to a store: nobody else reads what they give, so that the store finds it
+/// in place, and nobody reads the memory after the first of them.
+pub(super) fn laid_onto(program: &Program, pairs: &[(u16, u16)]) -> Vec<Option<usize>> {
+    let mut laid = vec![None; program.body.len()];
     if program.reduce.is_some() {
-        return None;
+        return laid;
     }
-    // The one instruction that reads a register.
-    let reader = |reg: Reg| {
-        let mut readers = program.body.iter().filter(|instr| operands(instr).contains(&reg));
-        readers.next().filter(|_| readers.next().is_none())
-    };
+    let (readers, last_uses) = (sole_readers(program), last_uses(program));
     let overlaid = |instr: &Instr| match instr {
         &Instr::Overlay { dst, background, .. } => Some((dst, background)),
         Instr::Load { .. }
@@ -97,39 +95,55 @@ pub(super) fn laid_onto(program: &Program, at: usize, pairs: &[(u16, u16)]) -> O
         | Instr::Dot { .. }
         | Instr::Store { .. } => None,
     };
-    let (mut above, mut under) = overlaid(&program.body[at])?;
-    let output = loop {
-        let reader = reader(above)?;
-        if let Instr::Store { access, .. } = reader {
-            break access.buffer - program.inputs;
-        }
-        above = overlaid(reader).filter(|&(_, background)| background == above)?.0;
-    };
-    let mut first = at;
-    loop {
-        reader(under)?;
-        let made = program.body.iter().position(|instr| defined(instr) == Some(under))?;
-        if let Instr::Load { access, .. } = &program.body[made] {
-            let read_later = |instr: &Instr| match instr {
-                Instr::Load { dst, access: other } => {
-                    other.buffer == access.buffer && last_use(program, *dst).is_some_and(|last| last > first)
+    for instr in &program.body {
+        let Instr::Load { dst, access } = instr else { continue };
+        let (mut value, mut chain) = (*dst, Vec::new());
+        let stored = loop {
+            let Some(reader) = readers[usize::from(value.0)] else { break None };
+            match (&program.body[reader], overlaid(&program.body[reader])) {
+                (Instr::Store { access, .. }, _) => break Some(access.buffer - program.inputs),
+                (_, Some((above, background))) if background == value => {
+                    chain.push(reader);
+                    value = above;
                 }
-                // What may share memory is loaded and nothing else.
-                Instr::Gather { .. }
-                | Instr::Overlay { .. }
-                | Instr::Scalar { .. }
-                | Instr::Iota { .. }
-                | Instr::Lane { .. }
-                | Instr::Reduce { .. }
-                | Instr::ArgReduce { .. }
-                | Instr::Dot { .. }
-                | Instr::Store { .. } => false,
-            };
-            let fits = pairs.contains(&(access.buffer, output)) && !program.body.iter().any(read_later);
-            return fits.then_some(usize::from(output));
+                _ => break None,
+            }
+        };
+        let (Some(output), Some(&first)) = (stored, chain.first()) else { continue };
+        let read_later = |instr: &Instr| match instr {
+            Instr::Load { dst, access: other } => {
+                other.buffer == access.buffer && last_uses[usize::from(dst.0)].is_some_and(|last| last > first)
+            }
+            // What may share memory is loaded and nothing else.
+            Instr::Gather { .. }
+            | Instr::Overlay { .. }
+            | Instr::Scalar { .. }
+            | Instr::Iota { .. }
+            | Instr::Lane { .. }
+            | Instr::Reduce { .. }
+            | Instr::ArgReduce { .. }
+            | Instr::Dot { .. }
+            | Instr::Store { .. } => false,
+        };
+        if pairs.contains(&(access.buffer, output)) && !program.body.iter().any(read_later) {
+            chain.into_iter().for_each(|overlay| laid[overlay] = Some(usize::from(output)));
         }
-        (first, under) = (made, overlaid(&program.body[made])?.1);
     }
+    laid
+}
+
+/// For each register the one instruction that reads it, where it is one.
+fn sole_readers(program: &Program) -> Vec<Option<usize>> {
+    let mut readers = vec![None; program.regs.len()];
+    let mut several = vec![false; program.regs.len()];
+    for (at, instr) in program.body.iter().enumerate() {
+        for reg in operands(instr) {
+            let reader = &mut readers[usize::from(reg.0)];
+            several[usize::from(reg.0)] |= reader.is_some_and(|other| other != at);
+            *reader = Some(at);
+        }
+    }
+    readers.into_iter().zip(several).map(|(reader, several)| reader.filter(|_| !several)).collect()
 }
 
 /// For each register the last stage that reads it: that of the last reduction or store which it goes into.
@@ -190,10 +204,8 @@ mod tests {
         program
     }
 
-    /// For each instruction the output that it may be laid in.
     fn laid(program: &Program) -> Vec<Option<usize>> {
-        let pairs = in_place(program);
-        (0..program.body.len()).map(|at| laid_onto(program, at, &pairs)).collect()
+        laid_onto(program, &in_place(program))
     }
 
     #[test]

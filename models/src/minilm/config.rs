@@ -46,7 +46,7 @@ impl Config {
     /// Reads a `config.json` as the `transformers` library writes it.
     ///
     /// # Errors
-    /// It is no JSON, a size is missing or zero, or the encoder is of another kind than this one.
+    /// It is no JSON, a number is missing or makes no sense, or the encoder is of another kind than this one.
     pub fn from_json(json: &[u8]) -> Result<Self> {
         let json: Value = serde_json::from_slice(json)
             .map_err(|error| Error::weights(format!("config.json is not JSON: {error}")))?;
@@ -60,7 +60,7 @@ impl Config {
             vocabulary: size(&json, "vocab_size")?,
             positions: size(&json, "max_position_embeddings")?,
             segments: size(&json, "type_vocab_size")?,
-            epsilon: json["layer_norm_eps"].as_f64().ok_or_else(|| missing("layer_norm_eps"))?,
+            epsilon: number(&json, "layer_norm_eps", "a number", Value::as_f64)?,
         };
         config.check()?;
         Ok(config)
@@ -69,11 +69,22 @@ impl Config {
     /// Whether the sizes make an encoder.
     ///
     /// # Errors
-    /// A size is zero, or too small for what it must hold.
+    /// A size is zero, or too small for what it must hold; layer norm adds nothing or less to the variance.
     pub fn check(&self) -> Result<()> {
-        let sizes = [self.hidden, self.heads, self.layers, self.feed_forward, self.vocabulary, self.segments];
-        if sizes.contains(&0) {
-            return Err(Error::weights(format!("the sizes of an encoder are at least 1: {self:?}")));
+        let sizes = [
+            ("hidden size", self.hidden),
+            ("number of heads", self.heads),
+            ("number of layers", self.layers),
+            ("intermediate size", self.feed_forward),
+            ("size of the vocabulary", self.vocabulary),
+            ("number of segment types", self.segments),
+        ];
+        if let Some((size, _)) = sizes.into_iter().find(|(_, size)| *size == 0) {
+            return Err(Error::weights(format!("the {size} of an encoder is at least 1, not 0")));
+        }
+        if !(self.epsilon > 0.0 && self.epsilon.is_finite()) {
+            let epsilon = self.epsilon;
+            return Err(Error::weights(format!("what layer norm adds to the variance is above 0, not {epsilon}")));
         }
         if !self.hidden.is_multiple_of(self.heads) {
             let (hidden, heads) = (self.hidden, self.heads);
@@ -89,11 +100,17 @@ impl Config {
 }
 
 fn size(json: &Value, key: &str) -> Result<usize> {
-    json[key].as_u64().and_then(|size| usize::try_from(size).ok()).ok_or_else(|| missing(key))
+    number(json, key, "a size", |value| value.as_u64().and_then(|size| usize::try_from(size).ok()))
 }
 
-fn missing(key: &str) -> Error {
-    Error::weights(format!("config.json has no number `{key}`"))
+/// The value of a key, which is `what`.
+fn number<T>(json: &Value, key: &str, what: &str, read: impl FnOnce(&Value) -> Option<T>) -> Result<T> {
+    match json.get(key) {
+        Some(value) => {
+            read(value).ok_or_else(|| Error::weights(format!("config.json has `{key}`: {value}, which is not {what}")))
+        }
+        None => Err(Error::weights(format!("config.json has no `{key}`"))),
+    }
 }
 
 fn expect_choice(json: &Value, key: &str, expected: &str) -> Result<()> {
@@ -130,7 +147,11 @@ mod tests {
     fn another_encoder_is_refused() {
         check("gelu", "relu", &expect!["config.json has hidden_act `relu`; this encoder has `gelu`"]);
         check("384", "385", &expect!["hidden size 385 is no multiple of 12 heads"]);
-        check("vocab_size", "words", &expect!["config.json has no number `vocab_size`"]);
+        check("vocab_size", "words", &expect!["config.json has no `vocab_size`"]);
+        check("384", "-1", &expect!["config.json has `hidden_size`: -1, which is not a size"]);
+        check("1e-12", "\"x\"", &expect![[r#"config.json has `layer_norm_eps`: "x", which is not a number"#]]);
+        check("1e-12", "-5", &expect!["what layer norm adds to the variance is above 0, not -5"]);
+        check(": 12,", ": 0,", &expect!["the number of heads of an encoder is at least 1, not 0"]);
         let error = Config::from_json(b"no json").unwrap_err().to_string();
         assert!(error.starts_with("config.json is not JSON: "), "{error}");
     }
