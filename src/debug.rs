@@ -2,6 +2,7 @@
 //!
 //! The op itself takes the same path as everywhere, so its bits are the same.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -10,6 +11,7 @@ use systole_kernels::{Scalar, TensorType};
 
 use crate::bound;
 use crate::config::Mode;
+use crate::dispatch;
 use crate::error::{Error, Result};
 use crate::stream::StreamShared;
 use crate::tensor::Tensor;
@@ -36,6 +38,30 @@ pub(crate) fn record_checked(
             .inspect_err(|error| stream.mark_reported(error))?;
     }
     Ok(results)
+}
+
+/// In debug mode, whether the elements of `indices`, a method's argument, lie in `valid`: what the method makes of them
+/// would be reported in the words of the op that takes them.
+pub(crate) fn check_range(
+    method: &'static str,
+    operands: &[&Tensor],
+    (noun, indices): (&str, &Tensor),
+    valid: Range<i128>,
+    origin: &Origin,
+) -> Result<()> {
+    if dispatch::mode(indices.value().stream()) != Mode::Debug {
+        return Ok(());
+    }
+    match integers(indices)?.into_iter().enumerate().find(|(_, index)| !valid.contains(index)) {
+        None => Ok(()),
+        Some((at, index)) => {
+            let Range { start, end } = valid;
+            let reason =
+                format!("{noun} {index} (element {at} of shape {}) is outside {start}..={}", indices.shape(), end - 1);
+            let types = operands.iter().map(|tensor| tensor.ty().clone()).collect();
+            Err(Error::misuse(method, types, origin.clone(), reason))
+        }
+    }
 }
 
 /// Out-of-range start indices clamp in every mode; here they are reported.

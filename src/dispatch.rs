@@ -25,6 +25,11 @@ thread_local! {
     static PRECISION: Cell<Precision> = const { Cell::new(Precision::Default) };
 }
 
+/// The mode of what this thread records on a stream.
+pub(crate) fn mode(stream: &StreamShared) -> Mode {
+    MODE.get().unwrap_or_else(|| stream.device().mode())
+}
+
 /// Runs `body` with `mode` for every op that this thread records, on any device.
 ///
 /// ```
@@ -114,7 +119,7 @@ pub(crate) fn record(
         }
     }
     tracing::trace!(stream = stream.id(), %op, %origin, "record");
-    let mode = MODE.get().unwrap_or_else(|| stream.device().mode());
+    let mode = mode(stream);
     if mode == Mode::Debug {
         return crate::debug::record_checked(stream, op, operands, attrs, regions, results, origin);
     }

@@ -275,13 +275,30 @@ fn indices_out_of_range_are_errors_in_debug_mode() -> Result<()> {
     let result = x.take_along_dim(&indices, 0);
     let error = refused(
         result,
-        expect![
-            "gather(tensor<3xf32>, tensor<4x1xi32>): start index 3 (element 2 of the indices) is outside 0..=2 of dimension 0"
-        ],
+        expect!["take_along_dim(tensor<3xf32>, tensor<4xi32>): index 3 (element 2 of shape [4]) is outside 0..=2"],
     );
     device.set_mode(Mode::Fused);
     assert!(error.is_argument_error());
-    assert_eq!(error.op(), Some(systole::Opcode::Gather));
+    let (table, ids) = (floats(&device, [3, 1]), integers(&device, &[7]));
+    let (from_the_end, labels) = (integers(&device, &[-5]), integers(&device, &[0, 0, 1]));
+    let no_classes = Tensor::zeros(&device, DType::F32, [1, 0])?;
+    device.set_mode(Mode::Debug);
+    let result = table.embedding(&ids);
+    refused(
+        result,
+        expect!["embedding(tensor<3x1xf32>, tensor<1xi32>): id 7 (element 0 of shape [1]) is outside 0..=2"],
+    );
+    let result = x.take(0, &from_the_end);
+    refused(result, expect!["take(tensor<3xf32>, tensor<1xi32>): index -5 (element 0 of shape [1]) is outside -3..=2"]);
+    let result = table.cross_entropy(&labels);
+    refused(
+        result,
+        expect!["cross_entropy(tensor<3x1xf32>, tensor<3xi32>): label 1 (element 2 of shape [3]) is outside 0..=0"],
+    );
+    let result = no_classes.cross_entropy(&ids);
+    refused(result, expect!["cross_entropy(tensor<1x0xf32>, tensor<1xi32>): there are labels, and no classes"]);
+    device.set_mode(Mode::Fused);
+    assert!(x.take(0, &integers(&device, &[-3, 2]))?.to_vec::<f32>().is_ok());
     for mode in Mode::ALL {
         let within = integers(&device, &[2, 0]);
         assert_eq!(with_mode(mode, || x.take_along_dim(&within, 0)?.to_vec::<f32>())?, [2.0, 0.0]);

@@ -243,12 +243,7 @@ fn tensors_out_of_range_are_errors_in_debug_mode_and_clamp_elsewhere() -> Result
     }
     device.set_mode(Mode::Debug);
     let result = x.i((1, &ids));
-    refused(
-        result,
-        expect![
-            "gather(tensor<3xi32>, tensor<4xi32>): start index -4 (element 0 of the indices) is outside 0..=2 of dimension 0"
-        ],
-    );
+    refused(result, expect!["i(tensor<2x3xi32>, tensor<4xi32>): index -7 (element 0 of shape [4]) is outside -3..=2"]);
     Ok(())
 }
 

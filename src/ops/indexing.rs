@@ -9,6 +9,7 @@ use systole_kernels::Shape;
 
 use super::axes::resolve;
 use super::{record, types};
+use crate::debug::check_range;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
@@ -46,6 +47,8 @@ impl Tensor {
         if self.shape()[dimension] == 0 && indices.shape().elements() > 0 {
             return Err(misuse(format!("there is nothing to take along dimension {dimension}, whose extent is 0")));
         }
+        let valid = 0..self.shape()[dimension] as i128;
+        check_range("take_along_dim", &[self, indices], ("index", indices), valid, &origin)?;
         let rank = self.rank() as u32;
         let with_vector: Shape = indices.shape().iter().copied().chain([1]).collect();
         let starts = record(Opcode::Reshape, &[indices], Attrs::Reshape(with_vector), origin.clone())?;
@@ -96,7 +99,7 @@ impl Tensor {
                 let shape = ids.shape().iter().chain(&self.shape()[1..]).copied().collect();
                 return record(Opcode::Reshape, &[self], Attrs::Reshape(shape), origin);
             }
-            Some(_) => {}
+            Some(&rows) => check_range("embedding", &[self, ids], ("id", ids), 0..rows as i128, &origin)?,
         }
         gather_along(self, &[0], slice::from_ref(ids), 0)
     }

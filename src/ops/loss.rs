@@ -8,6 +8,7 @@ use systole_kernels::program::Monoid;
 use super::activation::shifted;
 use super::reduction::reduce;
 use super::{check_float, narrowed, types, widened};
+use crate::debug::check_range;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
@@ -36,7 +37,7 @@ impl Tensor {
         let origin = Origin::caller();
         check_float("cross_entropy", self, &origin)?;
         let misuse = |reason| Err(Error::misuse("cross_entropy", types(&[self, labels]), origin.clone(), reason));
-        let [rows @ .., _] = &self.shape()[..] else {
+        let [rows @ .., classes] = &self.shape()[..] else {
             return misuse(String::from("logits have rank 1 or more, not 0"));
         };
         if labels.shape()[..] != *rows {
@@ -46,6 +47,10 @@ impl Tensor {
         if !labels.dtype().is_integer() {
             return misuse(format!("labels are {}, not of an integer dtype", labels.dtype()));
         }
+        if *classes == 0 && labels.shape().elements() > 0 {
+            return misuse(String::from("there are labels, and no classes"));
+        }
+        check_range("cross_entropy", &[self, labels], ("label", labels), 0..*classes as i128, &origin)?;
         let axis = Dims::from_slice(&[rows.len() as u32]);
         let (shifted, exponentials) = shifted(&*widened(self, &origin)?, &axis)?;
         let normalizer = reduce(&exponentials, Monoid::Add, axis, origin.clone())?.log()?;

@@ -16,6 +16,7 @@ use super::elementwise::broadcast_shape;
 use super::index::{Index, Indices, Span};
 use super::indexing::gather_along;
 use super::{record, types};
+use crate::debug::check_range;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
@@ -227,6 +228,10 @@ impl Tensor {
             return Err(misuse(String::from("the indices' shapes do not broadcast")));
         };
 
+        for (_, axis, tensor) in &tensors {
+            let extent = self.shape()[*axis] as i128;
+            check_range(method, &[self, tensor], ("index", tensor), -extent..extent, &origin)?;
+        }
         let mut result = self.clone();
         if limits.start.iter().any(|&start| start > 0)
             || limits.limit.iter().zip(self.shape().iter()).any(|(&limit, &extent)| limit < extent as i64)
